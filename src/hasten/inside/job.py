@@ -1,4 +1,4 @@
-"""What a worker is told when it starts: one JSON object in an environment variable of our own."""
+"""A worker's job: one JSON object in our own environment variable."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..records.ranks import Findings
 from ..records.run_pace import WatchedRun
 
 VARIABLE = "HASTEN_JOB"
-# Files in a rehearsal's folder. Their presence asks for something:
+# Files in a rehearsal's folder. Their presence requests something:
 IN_FLOAT64, WITH_SUM = "float64", "sum"  # compute in float64; take the loss for a sum over samples
 CLOCKS, AHEAD = "clocks", "clocks-ahead"  # replace the clocks; let them run ahead
 SHORT = "short-epochs"  # end each epoch after a few batches
-# or tells something:
+# or reports something:
 EPOCH = "epoch-ended"  # an epoch has ended by itself
 COURSE = "one-process.course"  # the course of the training in one process
 DIFFERENT = "different-*"  # how a rank differs from one process
@@ -24,8 +24,8 @@ DIFFERENT = "different-*"  # how a rank differs from one process
 @dataclass(frozen=True)
 class Sandbox:
     """``folders`` must be protected; ``layers`` is where their layers go; ``prelude`` has layers kept from an
-    earlier worker, by the place that they cover. ``through`` are folders that are written as they are;
-    ``aside``, one of them, is removed with the trials.
+    earlier worker, by the place that they cover. ``through`` are folders that are written directly;
+    ``aside``, one of them, is deleted with the trials.
     """
 
     folders: tuple[str, ...]
@@ -33,19 +33,17 @@ class Sandbox:
     prelude: Mapping[str, str] = field(default_factory=dict)
     through: tuple[str, ...] = ()
     aside: str = ""
-    required: bool = (
-        True  # where no overlay can be laid writes are denied; if they cannot be, no script starts
-    )
+    required: bool = True  # without overlays, writes are denied; if that is impossible, no script starts
 
 
 @dataclass(frozen=True)
 class Perturbation:
-    """Noise added to a baseline, as large as a plan's rounding, ``relative`` to each layer's values."""
+    """Noise added to a baseline, the size of a plan's rounding, ``relative`` to each layer's values."""
 
     relative: float
-    redraw: bool = False  # other random numbers than the baseline's, from the first step on
+    redraw: bool = False  # different random numbers from the baseline's, from the first step on
     seed: int = 0
-    after: int = 0  # steps without any
+    after: int = 0  # steps without noise
 
 
 @dataclass(frozen=True)
@@ -53,11 +51,11 @@ class Ranks:
     """This worker is one of ``world_size`` that train one script together, each on its slice of a batch.
 
     All of them get the same job seed and PYTHONHASHSEED, so that they build the same model and draw the same
-    batches. ``store``: where they meet, by ``file:///PATH`` (a file that does not exist yet and that all see,
-    a new one for each launch) or by ``tcp://HOST:PORT``, which rank 0 serves. ``memory``: two descriptors of
-    empty memory (memfd_create) that all inherit, for ranks that see neither each other's /proc nor /dev/shm;
-    without, they find memory themselves. A rank binds itself to ``cores`` (their numbers), if there are any;
-    the launcher sets the number of threads and CUDA_VISIBLE_DEVICES.
+    batches. ``store``: where they meet, as ``file:///PATH`` (a file that does not exist yet and that all can
+    see, a new one for each launch) or ``tcp://HOST:PORT``, which rank 0 serves. ``memory``: two descriptors
+    of empty memory (memfd_create) that all inherit, for ranks that see neither each other's /proc nor
+    /dev/shm; without them, ranks find memory themselves. A rank binds itself to ``cores`` (their numbers), if
+    there are any; the launcher sets the number of threads and CUDA_VISIBLE_DEVICES.
     """
 
     rank: int
@@ -74,9 +72,9 @@ class Ranks:
 
 @dataclass(frozen=True)
 class OwnGroup:
-    """The script makes its process groups itself; the environment says which rank it is. ``backend`` replaces
-    those that it names, unless they are for GPUs; "" keeps them. ``port``: where the ranks of a trial meet,
-    whatever port the script names, since other trials may run beside it; 0 for the script's.
+    """The script creates its process groups itself; the environment says which rank it is. ``backend``
+    replaces those that it names, unless they are for GPUs; "" keeps them. ``port``: where a trial's ranks
+    meet, whatever port the script names, because other trials may run at the same time; 0 for the script's.
     """
 
     backend: str = ""
@@ -99,11 +97,11 @@ class Job:
     strict: bool = False  # a technique that does not apply ends the run
     module: bool = False  # argv[0] names a module, as with python -m
     closely: bool = False  # time the lines at which steps wait, and phases on the GPU itself
-    whole: bool = False  # train to the end as `hasten run` does, and send a summary of it only then
-    ranks: Ranks | None = None  # None: it trains alone, or knows of the others itself
+    whole: bool = False  # train to the end like `hasten run`, and only then send a summary
+    ranks: Ranks | None = None  # None: it trains alone, or handles ranks itself
     own_group: OwnGroup | None = None
-    watched: WatchedRun | None = None  # a run says where its steps become slower; None: it does not look
-    terminal: tuple[int, ...] = ()  # columns and lines of the user's, where our output goes into files
+    watched: WatchedRun | None = None  # a run says if its steps become slower; None: it does not watch
+    terminal: tuple[int, ...] = ()  # the user's columns and lines, if our output goes into files
     samples: str = ""  # folder for samples that are kept for other processes; "" for none
     rehearsal: str = ""  # folder of a rehearsal: one process leaves there what the ranks are compared with
 

@@ -1,5 +1,5 @@
 """Divides a run's wall clock into parts, with nothing left over: each moment belongs to one stretch, and each
-stretch is given to a part as soon as it is known what came after it.
+stretch is assigned to a part as soon as it is known what came after it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .sums import Sum
 clock = time.perf_counter
 
 _GAP, _FIRST, _REST, _EVALUATION = "gap", "first", "rest", "evaluation"
-"""Kinds of stretch: after a step or an evaluation; from a loader's beginning to its first batch; with a batch
+"""Kinds of stretch: after a step or an evaluation; from a loader's start to its first batch; with a batch
 or a forward pass; an evaluation.
 """
 
@@ -26,7 +26,7 @@ class _Stretch:
     kind: str
     seconds: float
     where: str = ""
-    batches: int | None = None  # that the loader which began will give
+    batches: int | None = None  # that the started loader will give
     samples: int = 0
     trained: bool = False  # a backward pass ran in it
     over: bool = False  # an evaluation whose loader had none left
@@ -34,26 +34,26 @@ class _Stretch:
 
 
 class Timeline:
-    """Told of a run as it goes, by the thread that trains. ``began``: when the script did, by ``clock``.
+    """Follows a run from the thread that trains. ``began``: when the script started, by ``clock``.
 
-    Evaluation is seen in two ways: by forward passes in evaluation mode that no backward pass follows, and by
-    a whole pass over a loader in which nothing is trained. While a worker stands between two steps, no time
-    counts. A usual step costs about two microseconds.
+    Evaluation is recognised in two ways: by forward passes in evaluation mode that no backward pass follows,
+    and by a whole pass over a loader without training. Time in which a worker waits between two steps does
+    not count. A usual step costs about two microseconds.
     """
 
     def __init__(self, began: float, place: Callable[[], str] = str) -> None:
-        """``place`` says which line of the script led here."""
+        """``place`` returns the line of the script that led here."""
         self._began = self._since = began
         self.place = place
-        self.inside = ""  # the part that is being carved out of others
+        self.inside = ""  # the part that is being taken out of others
         self._thread = get_ident()
         self._sums = {name: Sum() for name in PARTS}
-        self._open, self._where = _GAP, ""  # the stretch that is open, and what is known of it
+        self._open, self._where = _GAP, ""  # the open stretch, and what is known about it
         self._batches_said: int | None = None
         self._trained = False
         self._carved = 0.0  # seconds of it that belong to other parts
         self._stretches: list[_Stretch] = []  # since the last step
-        self._unusual = True  # there is more among them than a step
+        self._unusual = True  # they contain more than a step
         self._standing, self._stood = False, 0.0
         self._mode = True  # of the module in the last forward pass with gradients
         self._trains_in_evaluation_mode: bool | None = None
@@ -61,12 +61,12 @@ class Timeline:
         self._epoch_batches: int | None = None
         self._exhausted = False  # the training's loader, since the last step
         self._epochs = -1  # seen to their end; -1: none has begun
-        self._before: tuple[Part, ...] = ()  # when the first epoch began
+        self._before: tuple[Part, ...] = ()  # as of the first epoch's start
         self._whole: tuple[Part, ...] = ()
 
-    # ---- what happens
+    # ---- events
     def loader_begins(self, batches: int | None) -> None:
-        """``batches``: that it will give, where it says so."""
+        """``batches``: that it will give, if it says so."""
         if not self._away():
             self._turn(_FIRST)
             self._where, self._batches_said = self.place(), batches
@@ -74,12 +74,12 @@ class Timeline:
             self._unusual = True
 
     def batch_waited_for(self) -> None:
-        """It is asked for."""
+        """A batch is asked for."""
         if self._open is _GAP and not self._away():
             self._turn(_REST)
 
     def batch_came(self, samples: int, source: int = 0) -> None:
-        """``source``: the pass over a loader that it is of."""
+        """``source``: the pass over a loader that it came from."""
         if self._away():
             return
         if self._open is _FIRST:
@@ -101,7 +101,7 @@ class Timeline:
             self._stretches[-1].over = True
 
     def forward_begins(self, recording: bool) -> None:
-        """Of a trained module. ``recording``: with gradients."""
+        """A trained module's. ``recording``: with gradients."""
         if (self._open is _GAP or (self._open is _REST and not recording)) and not self._away():
             self._turn(_REST)
 
@@ -117,7 +117,7 @@ class Timeline:
         self._is_evaluation(len(self._stretches) - 1 if start is None else start, recording)
 
     def backward_begins(self) -> None:
-        """What it follows was no evaluation."""
+        """What came before it was not an evaluation."""
         if self._away():
             return
         if not self._mode:
@@ -132,7 +132,7 @@ class Timeline:
         self._trained = True
 
     def step_ended(self) -> None:
-        """The worker stands, until ``goes_on``. The thread of the first step is the one that trains."""
+        """The worker waits, until ``goes_on``. The thread of the first step is the one that trains."""
         steps = self._sums["steps"]
         if self._standing or (steps.count and get_ident() != self._thread):
             return
@@ -151,16 +151,16 @@ class Timeline:
         self._standing = True
 
     def goes_on(self) -> None:
-        """The script does, after a step."""
+        """The script goes on after a step."""
         if self._standing and get_ident() == self._thread:
             now = clock()
             self._stood += now - self._since
             self._since, self._carved, self._standing = now, 0.0, False
 
-    # ---- parts that lie within others
+    # ---- parts within others
     def enter(self, part: str) -> tuple[float, float, str] | None:
-        """The script begins with something that belongs to ``part``. What comes back is for ``leave``; None
-        where it does not count.
+        """The script starts something that belongs to ``part``. Pass the result to ``leave``; None if it does
+        not count.
         """
         if self.inside == part or self._standing or get_ident() != self._thread:
             return None
@@ -177,14 +177,14 @@ class Timeline:
         self._carved, self.inside = before + seconds, outside
 
     def collected(self, seconds: float) -> None:
-        """Python's collector has just ended. Before the first step it is the start's: importing torch alone
-        runs it some hundred times, and no technique is there yet.
+        """Python's garbage collector has just ended. Before the first step it counts as start: importing
+        torch alone runs it about a hundred times, and no technique is there yet.
         """
         if self._sums["steps"].count and not self._standing and get_ident() == self._thread:
             self._sums["garbage"].add(seconds)
             self._carved += seconds
 
-    # ---- what is told
+    # ---- results
     def watched(self, ended: bool) -> WatchedRun:
         """The run until now; ``ended``: by itself."""
         if not self._standing:
@@ -203,7 +203,7 @@ class Timeline:
 
     # ---- inside
     def _away(self) -> bool:
-        """Whether what happens is none of the training's."""
+        """Whether this is not part of the training."""
         return self._standing or bool(self.inside) or get_ident() != self._thread
 
     def _turn(self, kind: str) -> None:
@@ -217,7 +217,7 @@ class Timeline:
         self._where, self._batches_said, self._trained = "", None, False
 
     def _loop(self) -> int | None:
-        """The latest loader's beginning, or evaluation, if nothing was trained since."""
+        """The latest loader's start, or evaluation, if nothing was trained since."""
         for at in range(len(self._stretches) - 1, -1, -1):
             if self._stretches[at].trained:
                 return None
@@ -226,10 +226,10 @@ class Timeline:
         return None
 
     def _is_evaluation(self, start: int, gradients: bool = False) -> None:
-        """All stretches from ``start`` on are one."""
+        """All stretches from ``start`` on are one evaluation."""
         taken = self._stretches[start:]
         first = taken[0]
-        if first.kind not in (_FIRST, _EVALUATION):  # it reads from no loader that began for it
+        if first.kind not in (_FIRST, _EVALUATION):  # it does not read from a loader started for it
             self._batches.forget()
         self._stretches[start:] = [
             _Stretch(
@@ -245,11 +245,11 @@ class Timeline:
         self._unusual = True
 
     def _settle(self) -> None:
-        """Give what came since the last step to its parts; a step has ended."""
+        """A step has ended: assign what came since the last one to its parts."""
         sums, never = self._sums, not self._sums["steps"].count
         firsts = [at for at, stretch in enumerate(self._stretches) if stretch.kind is _FIRST]
         turned = firsts[-1] if firsts else -1  # where an epoch began
-        lead = 0.0  # what the epoch's beginning, or the run's, took
+        lead = 0.0  # time of the epoch's start, or the run's
         for at, stretch in enumerate(self._stretches):
             if at == turned:
                 sums["start" if never else "epoch turns"].add(lead)
@@ -278,7 +278,7 @@ class Timeline:
             self._before = self._parts()
 
     def _settle_the_end(self) -> None:
-        """No step followed."""
+        """Assign the rest: no step followed."""
         self._turn(_GAP)
         sums, rest = self._sums, 0.0
         for stretch in self._stretches:
