@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Uneven(Exception):
-    """The samples cannot be laid side by side. The message says why."""
+    """The samples cannot be stored in columns. The message says why."""
 
 
 def tensors_behind(
@@ -43,7 +43,7 @@ def tensors_behind(
 
 
 def is_plain(torch: ModuleType, tensor: Tensor) -> bool:
-    """Whether stacking rows of ``tensor`` is copying its bytes: dense, contiguous, without a gradient."""
+    """Whether stacking rows of ``tensor`` only copies bytes: dense, contiguous, without a gradient."""
     return (
         type(tensor) is torch.Tensor
         and tensor.layout is torch.strided
@@ -78,8 +78,8 @@ class Columns:
         return None if gathered is None else self._rebuild(gathered)
 
     def _lay(self, parts: list[Any], where: str) -> Callable[[list[Tensor]], object]:
-        """Lay one part of all samples side by side; returns what makes that part of a batch from the gathered
-        tensors.
+        """Lay one part of all samples side by side; returns a function that makes that part of a batch from
+        the gathered tensors.
         """
         first, kind = parts[0], type(parts[0])
         if any(type(part) is not kind for part in parts):

@@ -16,7 +16,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def close_to_others(folder: str | os.PathLike[str]) -> None:
-    """Let no other user write to a folder. Raises OSError if it belongs to someone else, or is not a folder."""
+    """Let no other user write to a folder. Raises OSError if it is someone else's, or not a folder."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         found = os.fstat(descriptor)

@@ -27,7 +27,7 @@ class PlanInForce:
         observe: Callable[[], Observation],
         refused: Callable[[messages.Refused], None],
     ) -> None:
-        """``under_plan``: for a run; None in a trial, where a technique that does not apply is ``refused``."""
+        """``under_plan``: for a run; None in a trial, where techniques that do not apply are ``refused``."""
         self.due = job.plan
         self.setup_seconds = 0.0
         self._plan = job.plan
