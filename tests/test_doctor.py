@@ -73,7 +73,7 @@ def test_the_verb_reads_the_script_and_runs_nothing(project: Project) -> None:  
     assert done.returncode == 0, done.stderr
     (device,) = json.loads(done.stdout)["hard_coded_devices"]
     assert (device["line"], device["instead"]) == (3, "model = torch.nn.Linear(2, 2).to(device)")
-    assert "train.py:3: a device is written into model = torch.nn.Linear(2, 2).cuda()" in done.stderr
+    assert "train.py:3: a device is hard-coded in model = torch.nn.Linear(2, 2).cuda()" in done.stderr
     assert not (project.folder / "ran").exists()
     assert project.left_over() == []
 

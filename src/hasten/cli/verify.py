@@ -50,28 +50,28 @@ PARAMETERS = (
         ["--plan"],
         metavar="FILE",
         type=file_name,
-        help="a plan elsewhere than in .hasten/NAME/plan.toml",
+        help="a plan other than .hasten/NAME/plan.toml",
         shell_complete=files,
     ),
     *TECHNIQUES,
     click.Option(
         ["--metric"],
         metavar="NAME|[NAME=]PATTERN",
-        help="how good the model is: the NAME of what the script tells by hasten.metric(NAME=...) (default: "
-        "the first that it tells), or a regular expression whose one group catches the number in the lines "
+        help="how good the model is: the NAME that the script reports with hasten.metric(NAME=...) (default: "
+        "the first one), or a regular expression whose one group matches the number in the lines "
         "that the script prints, such as 'accuracy ([0-9.]+)'; the last value is the final quality",
     ),
     click.Option(
         ["--lower-is-better"],
         is_flag=True,
-        help="as is assumed of names with loss, error or perplexity in them",
+        help="the default for names with loss, error or perplexity in them",
     ),
     click.Option(
         ["--seeds"],
         type=whole_number(2, MOST_SEEDS),
         default=DEFAULT_SEEDS,
         metavar="SEEDS",
-        help=f"trainings of each, 2 at least (default {DEFAULT_SEEDS})",
+        help=f"trainings of each, at least 2 (default {DEFAULT_SEEDS})",
     ),
     click.Option(
         ["--tolerance"],
@@ -104,7 +104,7 @@ def execute(arguments: SimpleNamespace) -> int:
     require_platform()
     wanted = wanted_metric(arguments.metric) if arguments.metric is not None else Wanted()
     script = script_of(arguments)
-    if arguments.wait:  # the plan to verify is the one that a tune is about to write
+    if arguments.wait:  # the plan to verify is the one that the tune will write
         with beside_nobody(Workspace(script), True, say):
             pass
     saved = _plan(arguments, script)
@@ -137,7 +137,7 @@ def execute(arguments: SimpleNamespace) -> int:
 
 
 def _plan(arguments: SimpleNamespace, script: Script) -> SavedPlan:
-    """The plan that was asked for; an empty one if there is none."""
+    """The requested plan; an empty one if there is none."""
     from ..plans.files import SavedPlan, changed, read_plan
     from ..plans.own import own_plan
     from ..records.plan import BASELINE

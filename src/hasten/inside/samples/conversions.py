@@ -73,7 +73,7 @@ def _by_channel(torch: ModuleType, values: Any) -> Tensor:
 
 
 def convert(pixels: Tensor, floats: Tensor, operations: Sequence[Operation]) -> None:
-    """Apply the operations to ``pixels``, bytes of the same (N, C, H, W), and write the result to ``floats``."""
+    """Apply the operations to ``pixels``, bytes of the same (N, C, H, W), and write to ``floats``."""
     rows = max(1, _AT_ONCE // max(1, floats[0].numel()))
     for begin in range(0, len(floats), rows):
         into = floats[begin : begin + rows]

@@ -85,7 +85,7 @@ class Drawing:
 
 @contextmanager
 def as_another_process(torch: ModuleType, dataset: object, number: int) -> Iterator[None]:
-    """Within the block, samples are made like in a loader's worker, with different seeds. For our processes."""
+    """Within the block, samples are made like in a loader's worker, with different seeds."""
     before, seed = state_of_streams(torch), another_seed(number)
     seed_streams(torch, seed)
     try:

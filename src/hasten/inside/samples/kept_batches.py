@@ -183,7 +183,7 @@ class KeptBatches:
         return sorted({last * k // (_PROVEN_AT_ONCE - 1) for k in range(_PROVEN_AT_ONCE)})
 
     def _examine(self, loader: DataLoader[object], positions: list[int]) -> tuple[str, int]:
-        """In a separate process: ("", 0) if batches made again equal the kept ones, otherwise (why not, 0)."""
+        """In a separate process: ("", 0) if batches made again equal the kept ones, or (why not, 0)."""
         drawing, every = Drawing(self._torch, loader.dataset, apart=True), list(indices_of(loader))
         began = time.monotonic()
         for number, position in enumerate(positions):

@@ -83,7 +83,7 @@ def _can_hold_layers(path: str) -> bool:
 
 
 def _locked(made: str) -> int:
-    """The lock of a new folder. It gets its name once it is held: otherwise the folder would look abandoned."""
+    """The lock of a new folder. It gets its name once it is held: or the folder would look abandoned."""
     with _opened(made) as folder:
         lock = os.open(
             _NEW_LOCK, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder

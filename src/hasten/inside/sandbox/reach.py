@@ -151,7 +151,7 @@ def _is_coverable(folder: str, above: Collection[str]) -> bool:
 
 
 def _writable_below(top: str, above: Collection[str], layers: str) -> list[str]:
-    """Limited in depth and number of entries; does not search below folders that belong wholly to this user."""
+    """Limited in depth and number of entries; skips folders that belong wholly to this user."""
     skipped = {*SYSTEM, *_OF_THE_SYSTEM, layers} | {m.point for m in seen_mounts() if not is_file_system(m)}
     found: list[str] = []
     waiting, left = [(top, 0)], _MOST_ENTRIES

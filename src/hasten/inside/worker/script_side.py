@@ -1,4 +1,4 @@
-"""What a script may report to hasten that cannot be seen from outside. Without hasten the calls do nothing."""
+"""What a script may report to hasten that is invisible from outside. Without hasten the calls do nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def step() -> None:
 
 
 def metric(**values: SupportsFloat) -> None:
-    """Report how good the model is now: ``hasten.metric(accuracy=0.87)``. Numbers, or tensors of one element."""
+    """Report how good the model is now: ``hasten.metric(accuracy=0.87)``. Numbers or one-element tensors."""
     if listener is not None:
         listener.metric_said({name: float(value) for name, value in values.items()})
 
