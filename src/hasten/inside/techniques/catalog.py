@@ -100,7 +100,7 @@ CATALOG: dict[str, type[Technique]] = {technique.name: technique for technique i
 
 
 def changing(plan: Plan) -> Plan:
-    """What of a plan changes the training itself."""
+    """The part of a plan that changes the training itself."""
     return plan.only({name for name, how in plan.techniques.items() if CATALOG[name].changes_training(how)})
 
 

@@ -1,9 +1,9 @@
 """Each parameter is updated as soon as it has its gradient, which is then freed.
 
-It helps where memory decides what fits: gradients are never held all together. It costs a call of the
-optimizer for each parameter. It is wrong, and refused, wherever gradients are looked at or changed between
-backward pass and step: clipping, accumulation over batches, several backward passes a step, a learning rate
-set in between. The first step after it is switched on is watched for that, and taken as the script wrote it.
+It helps if memory decides what fits: gradients are never held all together. It costs a call of the optimizer
+for each parameter. It is wrong, and refused, if gradients are read or changed between backward pass and step:
+clipping, accumulation over batches, several backward passes per step, a learning rate set in between. The
+first step after switching it on is watched for that, and runs as the script wrote it.
 
 Source: https://docs.pytorch.org/tutorials/intermediate/optimizer_step_in_backward_tutorial.html
 """
