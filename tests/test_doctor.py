@@ -103,7 +103,7 @@ def test_how_gpus_are_joined_is_said() -> None:
     assert found.text == "all 8 GPUs are connected by 18 NVLinks each (NV18)"
     mixed = (("X", "NV1", "SYS"), ("NV1", "X", "SYS"), ("SYS", "SYS", "X"))
     assert [finding.text for finding in of_gpus(GpuLinks(mixed))] == [
-        "GPU0-GPU1 are joined by 1 NVLink each (NV1)",
+        "GPU0-GPU1 are connected by 1 NVLink each (NV1)",
         "GPU0-GPU2, GPU1-GPU2 are connected from one CPU to another, the slowest way (SYS)",
     ]
     far = tuple(

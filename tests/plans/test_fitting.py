@@ -194,7 +194,7 @@ def test_it_is_said_once_what_it_does_here(
     assert len(remarks) == len(changes)
     assert " ".join(remarks).count("Here it trains") == 1
     assert remarks[-1].endswith(
-        f". Here it trains under all of it; {gain} measured there and may differ here: to know, "
+        f". Here it trains under all of it; {gain} measured there and may differ here: to measure it, "
         f"hasten tune {script.label}"
     )
 

@@ -1,4 +1,4 @@
-"""Ranks that mpirun starts, because the script speaks MPI."""
+"""Ranks that mpirun starts, because the script uses MPI."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..machine.probe import output_of
 
 
 def find_mpirun(python: str) -> str:
-    """The one installed beside ``python``, or the first on PATH; "" if there is none."""
+    """The one installed next to ``python``, or the first on PATH; "" if there is none."""
     beside = Path(python).with_name("mpirun")
     return str(beside) if beside.exists() else shutil.which("mpirun") or ""
 
@@ -28,10 +28,10 @@ def render(mpirun: str, version: str, count: int, command: Sequence[str], as_roo
 
 
 def version_of(mpirun: str) -> str:
-    """All that it prints of its version, several lines; "" if it cannot be started."""
+    """Its full version output, several lines; "" if it cannot be started."""
     return output_of(mpirun, "--version")
 
 
 def is_root() -> bool:
-    """Whether Open MPI would refuse to be started by us, unless it is told that root is meant."""
+    """Whether we are root: then Open MPI refuses to start unless told otherwise."""
     return os.geteuid() == 0
