@@ -28,7 +28,7 @@ class Key:
 
 
 def key_of(torch: types.ModuleType, dataset: Any, length: int, made_of: str) -> Key | str:
-    """Computed in a separate process; or why there is none. ``made_of``: the script, its files and arguments."""
+    """Computed in a separate process; or why there is none. ``made_of``: script, files and arguments."""
     name = type(dataset).__name__
     told, _ = answered_apart(torch, name, lambda: (_told(torch, dataset, length, made_of), 0))
     if not told.startswith(_KEY):
