@@ -1,4 +1,4 @@
-"""DataLoaders built with larger batches than the script asks for, where they draw in random order."""
+"""DataLoaders built with larger batches than the script asks for, if they draw in random order."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ...training import Training
 
 
 def is_large_enough(loader: Loader, factor: int) -> bool:
-    """Whether its batches can be ``factor`` times as large. Not those of a stream or of a batch sampler."""
+    """Whether its batches can be ``factor`` times as large. Not for a stream or a batch sampler."""
     known = loader.samples is not None and not loader.iterable and loader.batch_size is not None
     return known and loader.batch_size * factor <= loader.samples  # type: ignore[operator]
 
 
 @dataclass
 class LargerBatches:
-    """What was done to loaders. ``sizes``: by dataset, the batch size as written and as built."""
+    """What was changed in loaders. ``sizes``: by dataset, the batch size as written and as built."""
 
     factor: int
     sizes: dict[int, tuple[int, int]] = field(default_factory=dict)
-    datasets: list[object] = field(default_factory=list)  # alive, so that their ids stay theirs
+    datasets: list[object] = field(default_factory=list)  # kept alive, so that their ids are not reused
     why_not: str = ""
 
     def build(self, training: Training) -> None:
@@ -39,7 +39,7 @@ class LargerBatches:
                 try:
                     bound = signature.bind(loader, *args, **kwargs)
                 except TypeError:
-                    original(loader, *args, **kwargs)  # which says what is wrong
+                    original(loader, *args, **kwargs)  # which raises its own error
                     return
                 self.change(bound.arguments, training.torch)
                 original(*bound.args, **bound.kwargs)
@@ -58,7 +58,7 @@ class LargerBatches:
         ):
             return
         if self.sizes.get(id(dataset), (0, 0))[1] == size:
-            return  # built anew from one of ours, as Lightning does
+            return  # rebuilt from one of ours, as Lightning does
         samples = length_of(dataset)
         if samples is None or size * self.factor > samples:
             self.why_not = f"a batch of {size * self.factor} is more than the {samples} samples there are"
