@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _APART = 0x7F4A7C15  # between the seeds of two ranks: more than scripts count up
 _MOST = 2**63
-_STREAMS = {"torch": ("torch", "devices"), "random": ("random",), "numpy": ("numpy",)}  # by their seeding module
+_STREAMS = {"torch": ("torch", "devices"), "random": ("random",), "numpy": ("numpy",)}  # by seeding module
 
 
 _NONE: frozenset[str] = frozenset()
@@ -46,8 +46,7 @@ class Streams:
         self.begun = False
 
     def begin(self) -> None:
-        """Training begins: from here on layers draw from the rank's own RNG states, except within ``shared``.
-        """
+        """Training begins: from here on layers draw from the rank's own RNG states, except within ``shared``."""
         self.begun = True
         self._own(self._owned | _LAYERS)
 
