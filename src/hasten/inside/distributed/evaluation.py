@@ -61,7 +61,7 @@ class SharedEvaluation:
         self.shared = 0  # passes
 
     def trained(self) -> None:
-        """There was a training step since the last call: what is known about the roots' state is out of date."""
+        """A training step came since the last call: what is known about the roots' state is out of date."""
         self._trained.clear()
 
     def run(self, root: torch.nn.Module, call: Call, args: Args, kwargs: Kwargs) -> object:

@@ -46,7 +46,7 @@ class Streams:
         self.begun = False
 
     def begin(self) -> None:
-        """Training begins: from here on layers draw from the rank's own RNG states, except within ``shared``."""
+        """Training begins: layers now draw from the rank's own RNG states, except within ``shared``."""
         self.begun = True
         self._own(self._owned | _LAYERS)
 
