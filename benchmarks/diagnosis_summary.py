@@ -54,7 +54,7 @@ def holds(row: Row) -> bool:
 
 
 def bound(row: Row) -> float:
-    """That is told of the planted cause; 0 where it is not told of."""
+    """That is told of the planted cause; 0 if it is not told of."""
     return max(
         (float(cause["share"]) for cause in row["causes"] if cause["name"] in row["right"]), default=0.0
     )

@@ -538,7 +538,7 @@ def test_a_run_says_what_takes_no_effect(stage: Stage) -> None:
     assert "fused_optimizer" in done.stderr
 
 
-# ---- several trainings, one after the other
+# ---- several trainings, one after another
 SEVERAL = """
 import torch
 
