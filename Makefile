@@ -1,4 +1,4 @@
-# The only commands anyone needs. Each sets up .venv with the tested versions by itself.
+# The only commands anyone needs. Each sets up .venv with the tested versions.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -44,7 +44,7 @@ $(VENV_OF)/bin/python -m tests.once_more -n 3 --dist worksteal $(APART)
 $(VENV_OF)/bin/python -m tests.once_more tests/tuning/test_pipeline.py
 endef
 
-# Without constraints.txt: its versions are not for every Python.
+# Without constraints.txt: its versions do not support every Python.
 .venv-oldest/.with-dev: pyproject.toml
 	test -x .venv-oldest/bin/python || $(OLDEST_PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' torch==2.9.0
@@ -60,7 +60,7 @@ lint: $(VENV)/.with-dev
 	$(BIN)/ruff check
 	$(BIN)/mypy
 
-bench: $(VENV)/.with-dev  ## measure again what the documents claim, and say what differs here; raw numbers go to benchmarks/results
+bench: $(VENV)/.with-dev  ## measure what the documents claim, and say what differs here; raw numbers go to benchmarks/results
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.observation
 	$(BIN)/python -m benchmarks.examples fashion_cnn

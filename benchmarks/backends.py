@@ -3,7 +3,7 @@ step of a network of two million parameters pays.
 
     python -m benchmarks.backends [NAME ...]     # and writes docs/backends.md
 
-All backends are groups of the same two processes, used in turn; several launches one after the other, of
+All backends are groups of the same two processes, used in turn; several launches one after another, of
 which each counts once. What memory allows is measured between: both ranks at once copy a tensor and add one
 to another, which is the traffic of an all-reduce through shared memory where no cache helps (a copy into the
 slot, an addition from the other's: five bytes for each byte of the tensor).

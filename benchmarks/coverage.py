@@ -3,7 +3,7 @@
     python -m benchmarks.coverage
 
 Counts, over simulated confirmations, how often the 95% interval holds the true ratio, how often a gain is
-claimed where there is none, and how often one is found that is there. Raw numbers go to
+claimed if there is none, and how often one is found that is there. Raw numbers go to
 ``benchmarks/results``; ``benchmarks.measuring`` puts them on the page.
 """
 
@@ -152,7 +152,7 @@ def without_a_slow_process(case: Case, values: Floats) -> dict[str, Any]:
 
 
 def of_the_plan(seconds: Floats, pairs: int) -> Floats:
-    """Of the plan's processes in so many pairs, and of those alone."""
+    """Of the plan's processes in this many pairs, and of those alone."""
     return np.concatenate([seconds[:, :pairs], seconds[:, max(COUNTS) :]], axis=1)
 
 

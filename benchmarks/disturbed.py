@@ -114,7 +114,7 @@ def tuned(script: Script, budget: float, seed: int, options: Sequence[str] = ())
 
 
 def compared(script: Script, quiet: Plan, noisy: Plan) -> Trial | None:
-    """The two plans in fresh processes; None where they are the same."""
+    """The two plans in fresh processes; None if they are the same."""
     if quiet == noisy:
         return None
     output = Path.cwd() / "compared"

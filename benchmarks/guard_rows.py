@@ -33,7 +33,7 @@ def _together(sums: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
 
 
 def _rounded(value: Any) -> Any:
-    """To what is no more than float32 knows; what is no number becomes text."""
+    """To what is no more than float32 knows; what is not a number becomes text."""
     if isinstance(value, float):
         return float(f"{value:.7g}") if math.isfinite(value) else str(value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Real confirmations of plans whose effect is known: is it found, and nothing where nothing is?
+"""Real confirmations of plans whose effect is known: is it found, and nothing if nothing is?
 
     python -m benchmarks.known_effects --rounds 20
 
@@ -6,7 +6,7 @@ A round measures each effect once, in an order that rotates: as the search does,
 claim is made, by pairs of fresh processes. What is true is known from counted work, see
 ``tests/bench/busy_techniques.py``; each round also calibrates what of a step is not counted. Appends a line a
 comparison to ``benchmarks/results/known_effects.jsonl``, with the raw log ratios, until the file has that
-many rounds; so it can be stopped and gone on with. To begin anew, remove it. ``benchmarks.measuring`` puts
+many rounds; so it can be stopped and gone on with. To begin again, remove it. ``benchmarks.measuring`` puts
 it on the page.
 """
 

@@ -107,7 +107,7 @@ def coverage_table(cases: list[dict[str, Any]]) -> str:
 
 
 def findings_words(cases: list[dict[str, Any]]) -> str:
-    """What the table shows: where the interval is right, where not, and why."""
+    """What the table shows: where the interval is right, if not, and why."""
     alike = [point for case in cases for point in case["points"] if "coverage_with" not in point]
     unlike = [point for case in cases for point in case["points"] if "coverage_with" in point]
     right = [point["coverage"] for point in alike]

@@ -58,7 +58,7 @@ TWO_STATES = Noise(
     process_sd=0.05, process_tails=4, slow_by=math.log(22 / 14), to_slow=1 / 100, to_fast=1 / 100
 )
 
-# The same, but seldom slow: one process in thirty is. The confirmations of the shipped example had log
+# The same, but rarely slow: one process in thirty is. The confirmations of the shipped example had log
 # ratios that varied by 7.5 and 9.7% from pair to pair (from the intervals in README.md); this gives that
 # size, in the shape that is hardest on an interval.
 SELDOM_SLOW = Noise(slow_by=math.log(22 / 14), to_slow=1 / 3000, to_fast=1 / 100)

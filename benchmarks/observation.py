@@ -2,7 +2,7 @@
 
     python -m benchmarks.observation
 
-Blocks of steps go in the order A B B A in one process, several processes one after the other; a process
+Blocks of steps go in the order A B B A in one process, several processes one after another; a process
 counts once. Times are taken by a clock outside everything that is switched.
 """
 

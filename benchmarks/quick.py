@@ -53,7 +53,7 @@ LAST = 3  # lines that are compared with
 
 @dataclass(frozen=True)
 class Part:
-    """``ratio``: what is compared with the same of other runs; None where there is nothing to compare."""
+    """``ratio``: what is compared with the same of other runs; None if there is nothing to compare."""
 
     words: str
     ratio: Ratio | None

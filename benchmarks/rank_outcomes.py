@@ -65,7 +65,7 @@ def table(found: dict[str, Became]) -> str:
 
 
 def with_table(page: str, rows: str) -> str:
-    """``page`` with ``rows`` between its marks. Raises ValueError where it has none."""
+    """``page`` with ``rows`` between its marks. Raises ValueError if it has none."""
     begin, end = page.index(_BEGIN) + len(_BEGIN), page.index(_END)
     return f"{page[:begin]}\n{rows}\n{page[end:]}"
 

@@ -33,7 +33,7 @@ def write_result(name: str, content: dict[str, Any]) -> Path:
 
 
 def newest(name: str) -> dict[str, Any] | None:
-    """The result of that name which was written last; None where there is none."""
+    """The result of that name which was written last; None if there is none."""
     named = FOLDER.glob(f"*-{name}.json")
     dated = [path for path in named if path.name.removesuffix(f"-{name}.json").count("-") == 2]
     found: dict[str, Any] | None = json.loads(max(dated).read_text()) if dated else None

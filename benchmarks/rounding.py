@@ -164,7 +164,7 @@ def departures(name: str, seed: int) -> dict[str, float]:
 
 
 def gradient(model: nn.Module, batch: Tensor, labels: Tensor, how: str) -> Tensor:
-    """Of all parameters, one after the other, as an optimizer would read it."""
+    """Of all parameters, one after another, as an optimizer would read it."""
     model.zero_grad()
     seams = Seams()
     training = Training(torch, seams, available_bytes=0)

@@ -47,7 +47,7 @@ Row = dict[str, Any]
 @dataclass(frozen=True)
 class Case:
     """A training to run whole. ``bar``: times faster that a run is to be, ``above``: what the interval is to
-    exclude; None where nothing is promised. ``judged``: by which plan. ``metric``: what it prints.
+    exclude; None if nothing is promised. ``judged``: by which plan. ``metric``: what it prints.
     """
 
     name: str
@@ -210,7 +210,7 @@ def hasten(*words: str) -> list[str]:
 
 
 def metric_in(output: str, pattern: str) -> float:
-    """The last that the script printed. Raises SystemExit where it printed none."""
+    """The last that the script printed. Raises SystemExit if it printed none."""
     found = re.findall(pattern, output, re.MULTILINE)
     if not found:
         raise SystemExit(f"the run printed no metric: no line of its output matches {pattern}")

@@ -16,7 +16,7 @@ AS_TUNED = "as tuned"  # the plan that a tune of the run found
 OF_TEN = 9  # forecasts that are to hold
 
 Row = dict[str, Any]
-Pair = tuple[Row, Row]  # plain and under the plan, one after the other
+Pair = tuple[Row, Row]  # plain and under the plan, one after another
 
 
 class Promise(Protocol):
@@ -170,7 +170,7 @@ def is_of_runs(forecast: Row) -> bool:
 
 
 def of_run(forecast: Row, name: str, epochs: int) -> dict[str, float]:
-    """What it says of a run of so many epochs, ``name`` being "before" or "after"."""
+    """What it says of a run of this many epochs, ``name`` being "before" or "after"."""
     if forecast["of"] == "run":
         return dict(forecast[name])
     once = [part[name] for part in forecast["once"]]

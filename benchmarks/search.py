@@ -6,7 +6,7 @@ Over a space that is small enough to try all of it (``search_space.py``), for ea
 
 1. tunes that try nothing else (``hasten tune --only``), with the best plan so far at every moment, as it lies
    on disk, and the time of the whole, guard and confirmation included;
-2. every plan of the space, timed by one fresh process alone, in an order drawn anew for each round, a process
+2. every plan of the space, timed by one fresh process alone, in a new order for each round, a process
    of the baseline before every fourth; a plan's time is over the median of the round's baselines. After the
    first round only those are timed again that were nearly the best;
 3. the plan found against the three that look best, by pairs of fresh processes that chose nothing: the least
@@ -152,7 +152,7 @@ def tune(name: str, book: Book, asked: Asked) -> None:
 
 
 def one_tune(name: str, seed: int, budget: float) -> Row:
-    """What it found, and ``curve``: what it had found, from so many seconds on."""
+    """What it found, and ``curve``: what it had found, from this many seconds on."""
     script, arguments = SCRIPTS[name]
     only = [word for technique in TECHNIQUES for word in ("--only", technique)]
     with tempfile.TemporaryDirectory() as folder, inside(folder):

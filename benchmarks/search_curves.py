@@ -27,7 +27,7 @@ CUTOFF = 0.95  # of the way from the median to the best: when the random search 
 
 @dataclass(frozen=True)
 class Cell:
-    """A plan that was timed. ``time``: over the baseline's; None where it failed. ``seconds``: of its
+    """A plan that was timed. ``time``: over the baseline's; None if it failed. ``seconds``: of its
     process.
     """
 
@@ -45,12 +45,12 @@ def at(curve: Curve, seconds: float) -> float:
 
 
 def reached(curve: Curve, time: float) -> float | None:
-    """The seconds at which the best so far is as good as ``time``; None where it never is."""
+    """The seconds at which the best so far is as good as ``time``; None if it never is."""
     return next((seconds for seconds, best in curve if best <= time), None)
 
 
 def best_of(table: Table) -> Plan:
-    """Raises ValueError where none could be timed."""
+    """Raises ValueError if none could be timed."""
     return min(times_of(table), key=times_of(table).__getitem__)
 
 
@@ -66,7 +66,7 @@ def exhaustive_seconds(table: Table) -> float:
 
 # ---- other searches
 def best_so_far(trials: Iterator[Plan], table: Table, until: float) -> Curve:
-    """Of trials one after the other, those that end within so many seconds, or until the best is found."""
+    """Of trials one after another, those that end within so many seconds, or until the best is found."""
     best, least, now = 1.0, min(times_of(table).values(), default=1.0), 0.0
     curve = [(now, best)]
     for plan in trials:
@@ -96,7 +96,7 @@ def optuna_curves(table: Table, axes: Axes, seeds: int = SEEDS) -> list[Curve]:
 
 
 def _asked(table: Table, axes: Axes, seed: int) -> Iterator[Plan]:
-    """What Optuna asks for, one after the other; it is told the table's time."""
+    """What Optuna asks for, one after another; it is told the table's time."""
     found = optuna()
     study = found.create_study(sampler=found.samplers.TPESampler(seed=seed))
     while True:
@@ -112,7 +112,7 @@ def _asked(table: Table, axes: Axes, seed: int) -> Iterator[Plan]:
 
 
 def optuna() -> Any:
-    """Raises SystemExit where it is not installed."""
+    """Raises SystemExit if it is not installed."""
     try:
         import optuna as found
     except ImportError:
@@ -132,7 +132,7 @@ def seconds_to(time: float, curves: Sequence[Curve], otherwise: float) -> float:
 # ---- the score
 def score(curves: Sequence[Curve], table: Table, random: Sequence[Curve]) -> float | None:
     """How far above a random search, on the way to the best plan: 1 for the best at once, 0 for what random
-    search does; below, where it is worse. None where the random search needs no time.
+    search does; below, where it is worse. None if the random search needs no time.
 
     By the methodology of Kernel Tuner (doi 10.1016/j.future.2024.05.021): at moments equally far apart, the
     part of the way from random search's mean curve to the optimum that the mean of ``curves`` has gone; of

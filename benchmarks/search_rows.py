@@ -69,7 +69,7 @@ def source_commit() -> str:
 
 
 def _git(*words: str) -> str:
-    """What it prints; "" where there is no repository."""
+    """What it prints; "" if there is no repository."""
     try:
         command = ["git", *words]
         return subprocess.check_output(command, cwd=Path(__file__).parent.parent, text=True).strip()
@@ -132,7 +132,7 @@ class Searched:
         return cell.time if cell is not None else None
 
     def regret(self, found: Plan) -> Ratio | None:
-        """The time under ``found`` over that under the best, by pairs of fresh processes; None where the two
+        """The time under ``found`` over that under the best, by pairs of fresh processes; None if the two
         were not compared. Where several plans may be the best, the worst for ``found``.
         """
         duels = [row for row in self.of_kind("duel") if Plan.from_json(row["found"]) == found]
@@ -141,7 +141,7 @@ class Searched:
 
     @property
     def optuna(self) -> Row | None:
-        """What Optuna would have found; None where nobody asked it about all rows that there are."""
+        """What Optuna would have found; None if not asked it about all rows that there are."""
         asked = [row for row in self.of_kind("optuna") if row["timed"] == len(self.of_kind("timed"))]
         return asked[-1] if asked else None
 

@@ -21,7 +21,7 @@ NOT_MEASURED = "Not measured yet: `python -m benchmarks.search` does."
 
 @dataclass(frozen=True)
 class Judged:
-    """A tune of a script. Times of plans are over the baseline's; None where something was not measured."""
+    """A tune of a script. Times of plans are over the baseline's; None if something was not measured."""
 
     script: str
     plans: int  # in the space

@@ -96,7 +96,7 @@ def alarm(chance: random.Random, machine: Machine, step: float, slower: float = 
 
 
 def alarms(machine: Machine, step: float, runs: int, slower: float = 1.0) -> dict[str, int]:
-    """How many of so many runs were told what."""
+    """How many of this many runs were told what."""
     found = {"": 0, "than before": 0, "than tuned": 0}
     for seed in range(runs):
         found[alarm(random.Random(f"{machine.name} {step} {seed}"), machine, step, slower)] += 1

@@ -4,7 +4,7 @@
 
 An evaluation takes four fifths of each epoch. hasten's own comparison runs over workers whose steps take
 times drawn from the model of noise, and evaluations as long as so many steps together. Counted is how often
-the 95% interval holds the true ratio, how often a gain is claimed where there is none - nothing changes, or
+the 95% interval holds the true ratio, how often a gain is claimed if there is none - nothing changes, or
 what evaluation no longer takes the steps after it do - and how often one is found that is there.
 """
 

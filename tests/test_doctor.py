@@ -73,7 +73,7 @@ def test_the_verb_reads_the_script_and_runs_nothing(project: Project) -> None:  
     assert done.returncode == 0, done.stderr
     (device,) = json.loads(done.stdout)["hard_coded_devices"]
     assert (device["line"], device["instead"]) == (3, "model = torch.nn.Linear(2, 2).to(device)")
-    assert "train.py:3: a device is written into model = torch.nn.Linear(2, 2).cuda()" in done.stderr
+    assert "train.py:3: a device is hard-coded in model = torch.nn.Linear(2, 2).cuda()" in done.stderr
     assert not (project.folder / "ran").exists()
     assert project.left_over() == []
 
@@ -100,11 +100,11 @@ def test_a_script_that_is_a_rank_is_told_how_to_start() -> None:
 def test_how_gpus_are_joined_is_said() -> None:
     all_alike = tuple(tuple("X" if a == b else "NV18" for b in range(8)) for a in range(8))
     (found,) = of_gpus(GpuLinks(all_alike))
-    assert found.text == "all 8 GPUs are joined by 18 NVLinks each (NV18)"
+    assert found.text == "all 8 GPUs are connected by 18 NVLinks each (NV18)"
     mixed = (("X", "NV1", "SYS"), ("NV1", "X", "SYS"), ("SYS", "SYS", "X"))
     assert [finding.text for finding in of_gpus(GpuLinks(mixed))] == [
-        "GPU0-GPU1 are joined by 1 NVLink each (NV1)",
-        "GPU0-GPU2, GPU1-GPU2 are joined from one CPU to another, the slowest way (SYS)",
+        "GPU0-GPU1 are connected by 1 NVLink each (NV1)",
+        "GPU0-GPU2, GPU1-GPU2 are connected from one CPU to another, the slowest way (SYS)",
     ]
     far = tuple(
         tuple("X" if a == b else "SYS" if a // 4 != b // 4 else "PIX" for b in range(8)) for a in range(8)

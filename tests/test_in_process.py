@@ -95,7 +95,7 @@ def test_a_plan_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     with hasten.applied(path):
         run.train(2)
         assert run.optimizer.param_groups[0]["fused"] is True
-    assert "malloc is left out: it must be there when a process starts" in capsys.readouterr().err
+    assert "malloc is left out: it must be set when a process starts" in capsys.readouterr().err
 
 
 def test_what_does_not_apply_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,10 +47,10 @@ def notebook(text: str) -> Callable[[Path], str]:
 
 
 NONE: dict[str, tuple[Callable[[Path], str], str]] = {
-    "/dev/zero": (lambda _: "/dev/zero", "is no file"),
-    "/dev/random": (lambda _: "/dev/random", "is no file"),
-    "/dev/null": (lambda _: "/dev/null", "is no file"),
-    "a pipe": (pipe, "is no file"),
+    "/dev/zero": (lambda _: "/dev/zero", "is not a file"),
+    "/dev/random": (lambda _: "/dev/random", "is not a file"),
+    "/dev/null": (lambda _: "/dev/null", "is not a file"),
+    "a pipe": (pipe, "is not a file"),
     "a folder": (str, "is a folder"),
     "nothing": (lambda folder: str(folder / "lost.py"), "there is no script at"),
     "no name": (lambda _: "", "is a folder"),

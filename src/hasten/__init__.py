@@ -1,7 +1,7 @@
 """hasten: find out why a PyTorch training script is slow here, and train it faster, unchanged.
 
 The command line is the product: ``hasten tune train.py`` and ``hasten run train.py``. For what cannot
-be seen from outside, a script may say ``hasten.step()`` and ``hasten.metric(accuracy=...)`` or ask
+be seen from outside, a script may call ``hasten.step()``, ``hasten.metric(accuracy=...)`` and
 ``hasten.is_main()``; a notebook may train ``with hasten.applied(plan):``. Importing this package
 imports nothing else, and without hasten the calls do nothing.
 """
@@ -24,10 +24,10 @@ __all__ = ["applied", "is_main", "metric", "step"]
 
 
 def applied(plan: str | Path | Mapping[str, Settings]) -> AbstractContextManager[None]:
-    """Train under a plan inside a ``with`` block, in a notebook or a program of your own.
+    """Train under a plan inside a ``with`` block, in a notebook or your own program.
 
     ``plan`` is a plan file's path, or techniques with their settings: ``{"bf16": {}}``. What belongs to
-    a process (malloc, threads) cannot be changed in a running one; it is named and left out, and so is
+    a process (malloc, threads) cannot be changed in a running one; it is reported and left out, and so is
     what does not apply. Raises PlanError if the plan is broken.
     """
     from .in_process import under

@@ -1,7 +1,7 @@
-"""``import hasten.backends``, and any torch script can say ``dist.init_process_group("shm")``. Each of these
-names stands for CPU tensors alone, also in ``dist.new_group(backend=NAME)`` beside another backend.
+"""``import hasten.backends``, and any torch script can call ``dist.init_process_group("shm")``. Each of these
+names is for CPU tensors only, also in ``dist.new_group(backend=NAME)`` along with another backend.
 
-``shm``: ranks of one machine, on CPUs, over memory that they share. What Gloo does among them through TCP, in
+``shm``: ranks on one machine, on CPUs, through shared memory: the same as Gloo through TCP, in
 a fraction of the time. A rank that ends raises in the others within a tenth of a second, one that is stopped
 within the group's timeout; both are named.
 

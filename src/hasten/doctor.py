@@ -1,4 +1,4 @@
-"""What stands in the way of fast training here, as far as it can be seen without training."""
+"""What slows training down here, as far as it can be seen without training."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BY_HAND = (
     "under torchrun"
 )
 _MOST_PAIRS = 4  # named of each kind
-_LINKS = {  # from the fastest on
+_LINKS = {  # fastest first
     "C2C": "chip to chip",
     "PIX": "by a PCIe switch",
     "PXB": "by several PCIe switches",
@@ -30,8 +30,8 @@ _BF16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
 
 
 def examine(machine: Machine, torch: TorchBuild, protection: str, busy: Sequence[str]) -> list[Finding]:
-    """What hinders comes first. ``protection``: why no trial can be kept from writing files, "" if all
-    can; ``busy``: what was seen of other programs.
+    """What slows training down comes first. ``protection``: why trials cannot be kept from writing files, ""
+    if they can; ``busy``: what was seen of other programs.
     """
     found = [*_of_torch(machine, torch), *_of_cpu(machine)]
     found += [Finding(text, hinders=True) for text in busy]
@@ -46,33 +46,31 @@ def examine(machine: Machine, torch: TorchBuild, protection: str, busy: Sequence
     if machine.environment:
         names = ", ".join(f"{name}={value}" for name, value in machine.environment.items())
         found.append(
-            Finding(f"you set {names}", "hasten leaves that alone: unset what you have no reason for")
+            Finding(f"you set {names}", "hasten leaves that alone: unset it unless you have a reason")
         )
     return sorted(found, key=lambda finding: not finding.hinders)
 
 
 def of_script(found: Sequence[HardCoded]) -> list[Finding]:
-    """A finding for each device that is written into a script, and the line that would choose one."""
+    """A finding for each device hard-coded in a script, and the line that would choose one."""
     findings = [
         Finding(
-            f"{item.file}:{item.line}: a device is written into {item.written}",
+            f"{item.file}:{item.line}: a device is hard-coded in {item.written}",
             f"write {item.instead}",
             hinders=True,
         )
         for item in found
     ]
-    return (
-        [*findings, Finding("a device is chosen once, and for any machine, by", CHOICE)] if findings else []
-    )
+    return [*findings, Finding("to choose a device once, for any machine:", CHOICE)] if findings else []
 
 
 def of_distribution(found: Distribution) -> list[Finding]:
-    """How the script is trained by several processes, and how it could be better."""
+    """How the script trains in several processes, and how it could do better."""
     findings = []
     if found.data_parallel:
         findings.append(
             Finding(
-                f"{found.data_parallel} copies the model in every step where it has several GPUs, and one "
+                f"{found.data_parallel} copies the model in every step on several GPUs, and one "
                 "Python serves all copies",
                 f"hasten run --nproc-per-node N trains in N processes without a change; {BY_HAND}",
                 hinders=True,
@@ -82,7 +80,7 @@ def of_distribution(found: Distribution) -> list[Finding]:
         findings.append(
             Finding(
                 f"{found.sign} makes the script one of several ranks",
-                "hasten run --nproc-per-node N starts them, as torchrun does",
+                "hasten run --nproc-per-node N starts them, like torchrun",
             )
         )
     elif found.kind == "spawns":
@@ -91,7 +89,7 @@ def of_distribution(found: Distribution) -> list[Finding]:
 
 
 def of_gpus(links: GpuLinks | None) -> list[Finding]:
-    """How several GPUs are joined: gradients go that way in every step."""
+    """How several GPUs are connected: gradients go that way in every step."""
     if links is None:
         return []
     findings = []
@@ -99,7 +97,7 @@ def of_gpus(links: GpuLinks | None) -> list[Finding]:
         everyone = len(pairs) == len(links.table) * (len(links.table) - 1) // 2
         named = ", ".join(f"GPU{a}-GPU{b}" for a, b in pairs[:_MOST_PAIRS])
         more = f" and {len(pairs) - _MOST_PAIRS} more pairs" if len(pairs) > _MOST_PAIRS else ""
-        who = f"all {len(links.table)} GPUs are joined" if everyone else f"{named}{more} are joined"
+        who = f"all {len(links.table)} GPUs are connected" if everyone else f"{named}{more} are connected"
         findings.append(Finding(f"{who} {_link_words(kind)} ({kind})"))
     return findings
 
@@ -129,7 +127,7 @@ def protection_here(folders: Sequence[str]) -> str:
 
 def _of_torch(machine: Machine, torch: TorchBuild) -> list[Finding]:
     if not torch.version:
-        return [Finding("torch is not installed beside hasten", "pip install torch", hinders=True)]
+        return [Finding("torch is not installed together with hasten", "pip install torch", hinders=True)]
     found = []
     if tuple(int(part) for part in torch.version.split(".")[:2]) < _LEAST_TORCH:
         found.append(

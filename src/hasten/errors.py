@@ -1,14 +1,14 @@
 """The exceptions a user can meet.
 
 HastenError                 one clear line: what was asked, what was found, what to do next
-├── UsageError              the command line or a file given on it is wrong          exit 2
-│   ├── PlanError           a plan file is broken: which key, what was expected      exit 2
-│   └── UnsafeFile          a link, a pipe, somebody else's: nothing hasten will use exit 2
-├── ScriptError             the script itself failed, by its own doing               exit 1
-├── OutputLost               a result could not be written where it was to go         exit 1
-├── Refusal                 hasten will not measure this script, and says why        exit 3
-│   └── InUse               something else is measured here: who, since when         exit 3
-└── WorkerError             a worker crashed, hung or broke off the conversation     exit 4
+├── UsageError              the command line or a file given on it is wrong      exit 2
+│   ├── PlanError           a plan file is broken: which key, what was expected  exit 2
+│   └── UnsafeFile          a link, a pipe, another user's: it is not used      exit 2
+├── ScriptError             the script itself failed                             exit 1
+├── OutputLost              a result could not be written where it belongs       exit 1
+├── Refusal                 hasten will not measure this script, and says why    exit 3
+│   └── InUse               another measurement runs here: which, since when     exit 3
+└── WorkerError             a worker crashed, hung or closed the connection      exit 4
 
 hasten tune raises nothing if accuracy could not be checked: it writes no plan and exits with 6.
 hasten verify raises nothing for its verdict: it exits with 5 (lost), 6 (cannot tell) or 7 (a run failed).
@@ -25,13 +25,13 @@ class HastenError(Exception):
 
 
 class UsageError(HastenError):
-    """What was typed cannot be carried out."""
+    """The command cannot be executed as typed."""
 
     exit_code = 2
 
 
 class PlanError(UsageError):
-    """A plan file could not be read: the message names the key and what was expected there."""
+    """A plan file could not be read: the message names the key and what was expected."""
 
 
 class UnsafeFile(UsageError):
@@ -39,14 +39,14 @@ class UnsafeFile(UsageError):
 
 
 class ScriptError(HastenError):
-    """The user's script raised or exited with an error of its own; its traceback is part of the message."""
+    """The user's script raised or exited with an error; its traceback is part of the message."""
 
     exit_code = 1
     has_lines = True
 
 
 class OutputLost(HastenError):
-    """What was found could not be written: to standard output, or the plan to its place."""
+    """A result could not be written: to standard output, or the plan to its file."""
 
     exit_code = 1
 
@@ -62,7 +62,7 @@ class InUse(Refusal):
 
 
 class WorkerError(HastenError):
-    """A worker process ended in a way that belongs to no script: a signal, a hang, a broken pipe."""
+    """A worker process ended in a way that no script does: a signal, a hang, a broken pipe."""
 
     exit_code = 4
     has_lines = True

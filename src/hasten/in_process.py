@@ -1,4 +1,4 @@
-"""A plan in force in the process that is running: ``with hasten.applied(plan):``."""
+"""A plan in force in a running process: ``with hasten.applied(plan):``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def under(plan: str | Path | Mapping[str, Settings]) -> Iterator[None]:
             _say(text)
 
     def root_found() -> None:
-        """Each time all is tried: what did not apply to one model may apply to the next."""
+        """Try everything each time: what did not apply to one model may apply to the next."""
         board.switch(Plan())
         plan = wanted
         if training.obstacles:
@@ -71,7 +71,7 @@ def under(plan: str | Path | Mapping[str, Settings]) -> Iterator[None]:
 
 
 def _alive(kind: type[Kind]) -> list[Kind]:
-    """The instances that were made before us. ``type`` and not ``__class__``, which lazy objects compute."""
+    """The instances created before us. ``type`` and not ``__class__``, which lazy objects compute."""
     found: list[Kind] = [thing for thing in gc.get_objects() if issubclass(type(thing), kind)]
     return found
 
@@ -90,7 +90,7 @@ def _plan_of(plan: str | Path | Mapping[str, Settings]) -> Plan:
 def _live_part(plan: Plan) -> Plan:
     for name in plan.techniques:
         if CATALOG[name].scope != "live":
-            _say(f"{name} is left out: it must be there when a process starts, as with hasten run")
+            _say(f"{name} is left out: it must be set when a process starts, as with hasten run")
             plan = plan.without(name)
     return plan
 

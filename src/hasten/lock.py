@@ -1,6 +1,6 @@
-"""One measurement at a time in a folder: two would disturb each other, and write over each other's results.
+"""One measurement at a time in a folder: two would disturb each other, and overwrite each other's results.
 
-The lock is held by an open file, so the kernel lets go of it however a process ends.
+The lock is held by an open file, so the kernel releases it however a process ends.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from . import safe_files
 from .errors import InUse, UsageError
 from .scripts.workspace import Workspace
 
-_MOST_BYTES = 2**12  # of which ours needs a part
+_MOST_BYTES = 2**12  # more than ours needs
 _MOST_CHARACTERS = 200  # of the other's command, in a message
-_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # of file systems that have none
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # from file systems without locks
 
 
 @contextmanager
 def alone(workspace: Workspace, wait: bool, say: Callable[[str], None]) -> Iterator[bool]:
-    """Hold the lock of the working directory's ``.hasten``, which must be there. Gives False if the file
-    system knows no locks.
+    """Hold the lock of the working directory's ``.hasten``, which must exist. Yields False if the file
+    system has no locks.
 
-    Raises InUse if another process holds it; with ``wait`` waits for that one's end, which ``say`` is
-    told. Raises UsageError if the folder cannot be written to.
+    Raises InUse if another process holds it; with ``wait`` waits for that one's end, which ``say``
+    reports. Raises UsageError if the folder cannot be written to.
     """
     with ExitStack() as stack:
         try:
@@ -46,7 +46,7 @@ def alone(workspace: Workspace, wait: bool, say: Callable[[str], None]) -> Itera
 
 @contextmanager
 def beside_nobody(workspace: Workspace, wait: bool, say: Callable[[str], None]) -> Iterator[None]:
-    """As ``alone``, for what keeps nothing: if there is not a folder that we can lock, there is no lock."""
+    """Like ``alone``, for commands that keep nothing: without a folder to lock, there is no lock."""
     with ExitStack() as stack:
         with suppress(UsageError):
             stack.enter_context(alone(workspace, wait, say))
@@ -63,11 +63,11 @@ def _taken(
             return None
         if _is_at(workspace.lock_path, file):
             return file
-        file.close()  # the folder was removed while we waited, and this file with it
+        file.close()  # the folder was deleted while we waited, and this file with it
 
 
 def _lock(file: IO[bytes], root: Path, wait: bool, say: Callable[[str], None]) -> bool:
-    """Whether it is locked now; not if there are no locks."""
+    """Whether it is locked now; False if there are no locks."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
@@ -95,7 +95,7 @@ def _is_at(path: Path, file: IO[bytes]) -> bool:
 
 
 def _sign(file: IO[bytes]) -> None:
-    """Say who holds it, for others' messages."""
+    """Write what holds it, for others' messages."""
     told = {
         "pid": os.getpid(),
         "command": " ".join(["hasten", *sys.argv[1:]])[:_MOST_CHARACTERS],
@@ -108,7 +108,7 @@ def _sign(file: IO[bytes]) -> None:
 
 
 def _holder(file: IO[bytes]) -> str:
-    """Who says to hold it. It is for a message only: the text may be an older one, or anybody's."""
+    """The process that claims to hold it. Only for a message: the text may be old, or anyone's."""
     try:
         told = json.loads(file.read(_MOST_BYTES))
         began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(float(told["since"])))
@@ -119,5 +119,5 @@ def _holder(file: IO[bytes]) -> str:
 
 
 def _printable(text: str) -> str:
-    """Without what a terminal would obey."""
+    """Without control characters."""
     return "".join(character if character.isprintable() else "?" for character in text)

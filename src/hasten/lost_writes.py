@@ -1,4 +1,4 @@
-"""Why something of ours could not be written, in words."""
+"""Why one of our files could not be written, as text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_full(error: OSError) -> bool:
 
 
 def why_lost(error: OSError | sqlite3.Error, path: Path | str) -> str:
-    """``error`` came of writing to ``path``."""
+    """``error`` came from writing to ``path``."""
     if isinstance(error, FileNotFoundError):
         return f"{path} was removed meanwhile"
     if isinstance(error, OSError):
@@ -36,10 +36,10 @@ def why_lost(error: OSError | sqlite3.Error, path: Path | str) -> str:
 
 
 def check_room(folder: Path | str) -> None:
-    """Raises HastenError if what a script prints or writes in a trial could find no room in ``folder``."""
+    """Raises HastenError if ``folder`` may have no room for what a script prints or writes in a trial."""
     found = os.statvfs(folder)
     left = found.f_frsize * (found.f_bfree if os.geteuid() == 0 else found.f_bavail)
-    if found.f_blocks and left < _LEAST_BYTES:  # a file system may not tell
+    if found.f_blocks and left < _LEAST_BYTES:  # a file system may not report it
         raise HastenError(
             f"the disk is full: {left / 2**10:.0f} KiB are left in {folder}, and trials write there. Make "
             "room and run again"

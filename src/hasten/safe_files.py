@@ -1,11 +1,11 @@
-"""Files below ``.hasten``, whoever put them there: a folder may have come with a downloaded project.
+"""Files below ``.hasten``, which may have come with a downloaded project.
 
-From ``.hasten`` on no link is followed. What is read is a plain file of this user's or root's, of a bounded
-size. What is written appears whole or not at all, in a folder of this user's that nobody else may write into.
-Anything else raises UnsafeFile, which names it. The system's own errors come as OSError.
+From ``.hasten`` on, no link is followed. Reads plain files of this user's or root's, of bounded size. Writes
+appear whole or not at all, in a folder of this user that nobody else can write to. Anything else raises
+UnsafeFile, which names it. The system's own errors come as OSError.
 
 Paths are relative to the working directory, or absolute. What comes before ``.hasten`` is the user's own
-choice, and links in it are followed; of a path without ``.hasten`` this is all but the last name.
+choice, and links in it are followed; in a path without ``.hasten``, that is all but the last name.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def read(path: Path, most_bytes: int) -> bytes:
 
 
 def read_named(path: Path, most_bytes: int) -> bytes:
-    """A file that the user named, wherever it lies and whosever it is: links are followed to it."""
+    """A file that the user named, wherever it is and whoever owns it: links are followed."""
     found = os.stat(path)
     if not stat.S_ISREG(found.st_mode):
         raise UnsafeFile(f"{path} is {_kind(found)}, not a file: name a file")
@@ -54,7 +54,7 @@ def read_named(path: Path, most_bytes: int) -> bytes:
 
 
 def names(folder: Path) -> list[str]:
-    """Of everything in a folder of ours; none if there is no such folder."""
+    """The names of everything in one of our folders; empty if there is no such folder."""
     try:
         with _reached(*_split(folder)) as descriptor:
             return sorted(os.listdir(descriptor))
@@ -63,7 +63,7 @@ def names(folder: Path) -> list[str]:
 
 
 def check(path: Path) -> bool:
-    """Whether there is a file at ``path``; it is one of ours then, with no second name elsewhere."""
+    """Whether there is a file at ``path``; if so, it is ours, without a second hard link."""
     with suppress(FileNotFoundError), _parent(path, writing=True) as (folder, name):
         _check_file(os.stat(name, dir_fd=folder, follow_symlinks=False), path, writing=True)
         return True
@@ -72,7 +72,7 @@ def check(path: Path) -> bool:
 
 # ---- writing
 def write(path: Path, content: bytes) -> None:
-    """Replace a file of ours at once, so that a crash leaves the old one or the new one."""
+    """Replace one of our files atomically, so that a crash leaves the old one or the new one."""
     with _parent(path, writing=True) as (folder, name):
         with suppress(FileNotFoundError):
             _check_file(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
@@ -89,14 +89,14 @@ def write(path: Path, content: bytes) -> None:
 
 
 def rename(path: Path, name: str) -> None:
-    """Give a file of ours another name in its folder, in place of what has that name."""
+    """Rename one of our files within its folder, replacing whatever has that name."""
     with _parent(path, writing=True) as (folder, old):
         _check_file(os.stat(old, dir_fd=folder, follow_symlinks=False), path)
         os.rename(old, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def remove(path: Path) -> None:
-    """A file of ours, if there is one."""
+    """Delete one of our files, if it exists."""
     with suppress(FileNotFoundError), _parent(path, writing=True) as (folder, name):
         _check_file(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
         os.unlink(name, dir_fd=folder)
@@ -104,7 +104,7 @@ def remove(path: Path) -> None:
 
 @contextmanager
 def changing(path: Path, extra_flags: int = 0) -> Iterator[IO[bytes]]:
-    """A file of ours, to be read and written in its place. It must have no second name elsewhere."""
+    """One of our files, to read and write in place. It must not have a second hard link."""
     with (
         _parent(path, writing=True) as (folder, name),
         _opened(folder, name, path, os.O_RDWR | extra_flags, writing=True) as file,
@@ -113,16 +113,16 @@ def changing(path: Path, extra_flags: int = 0) -> Iterator[IO[bytes]]:
 
 
 def append(path: Path) -> IO[bytes]:
-    """A file of ours, made if there is none, to be written to at its end."""
+    """One of our files, opened for appending, created if missing."""
     with _parent(path, writing=True) as (folder, name):
         return _opened(folder, name, path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, writing=True)
 
 
 # ---- folders
 def make_folder(folder: Path) -> None:
-    """Make a folder of ours with all above it that is ours. What was there already must be ours, too.
+    """Create one of our folders, with its parents that are ours. Existing ones must be ours, too.
 
-    ``.hasten`` is made such that only this user may look into it, and such that git passes over it.
+    ``.hasten`` is created readable by this user only, and ignored by git.
     """
     start, parts = _split(folder)
     with _open_folders(start) as opened:
@@ -139,21 +139,21 @@ def make_folder(folder: Path) -> None:
 
 
 def make_new_folder(folder: Path) -> None:
-    """Raises FileExistsError if there is anything at its place already."""
+    """Raises FileExistsError if something is already there."""
     with _parent(folder, writing=True) as (parent, name):
         os.mkdir(name, 0o700, dir_fd=parent)
 
 
 def move(folder: Path, to: Path) -> None:
-    """Give a folder beside others of ours another name. Raises FileExistsError if that is taken."""
+    """Rename a folder next to our others. Raises FileExistsError if the name is taken."""
     with _parent(folder, writing=True) as (parent, name):
         _check_folder(os.stat(name, dir_fd=parent, follow_symlinks=False), folder, writing=True)
-        os.mkdir(to.name, 0o700, dir_fd=parent)  # an empty folder is what rename may replace
+        os.mkdir(to.name, 0o700, dir_fd=parent)  # rename may replace an empty folder
         os.rename(name, to.name, src_dir_fd=parent, dst_dir_fd=parent)
 
 
 def _begin(descriptor: int, made: bool) -> None:
-    """What ``.hasten`` needs: a .gitignore where we have just made it, else that nobody else writes there."""
+    """What ``.hasten`` needs: a .gitignore if new, otherwise that nobody else can write there."""
     if made:
         with suppress(FileExistsError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE
@@ -162,7 +162,7 @@ def _begin(descriptor: int, made: bool) -> None:
         return
     mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
     if mode & 0o022:
-        with suppress(OSError):  # a file system may know no modes
+        with suppress(OSError):  # a file system may not support modes
             os.fchmod(descriptor, mode & ~0o022)
 
 

@@ -57,7 +57,7 @@ def test_a_script_that_failed(how: str, detail: str, seen: str, kept: str | None
         assert str(script_error(ended, "train.py", TRIALS)) == kept
 
 
-ALONE = "train.py is distributed itself: it asks which of several ranks it is"
+ALONE = "train.py is distributed itself: it reads its rank"
 FRAME = 'Traceback (most recent call last):\n  File "train.py", line 3, in main\n    {line}\n{error}\n'
 OF_NONE = "TypeError: int() argument must be a string, a bytes-like object or a real number, not 'NoneType'"
 RENDEZVOUS = (

@@ -84,7 +84,7 @@ def workers_started(folder: Path) -> int:
 
 @pytest.fixture(scope="module")
 def live_trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[Trial], Path]]:
-    """Four trials, one after the other on one live bench; what they left is checked at the end."""
+    """Four trials, one after another on one live bench; what they left is checked at the end."""
     before = children()
     folder = tmp_path_factory.mktemp("live")
     with trials_for(folder, VIEWS) as trials, ScriptBench(trials, RHYTHM) as bench:

@@ -31,7 +31,7 @@ def run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *plans: dict[str, Any], times: float | None = None
 ) -> list[dict[str, Any]]:
     """The rows of a benchmark whose tunes find these plans, that on the quiet machine first. ``times``: what
-    the others take of its time, None where that cannot be measured.
+    the others take of its time, None if that cannot be measured.
     """
     found = iter(plans)
 

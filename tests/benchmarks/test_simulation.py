@@ -68,7 +68,7 @@ def test_processes_alone_take_the_times_that_pairs_bench_sees() -> None:
 @pytest.mark.attack("truth")
 @pytest.mark.parametrize("pairs", [4, 6, 10])
 def test_slow_processes_that_no_pair_shows_make_few_false_claims(pairs: int) -> None:
-    """One process of the plan in ten is slow: the bound alone claims what is no gain in 5 to 10%."""
+    """One process of the plan in ten is slow: the bound alone claims what is not a gain in 5 to 10%."""
     schedule, case, often = schedule_of_pairs(), CASES[4], 2000
     drawn = source()
     draws = draw(case, schedule, often, pairs, drawn)

@@ -328,8 +328,8 @@ LEFT = (
     "finished trials are in the journal. The best plan so far (bf16) is in "
     ".hasten/train/plan.unconfirmed.toml, not confirmed: the tune that found it ended before that. Its gain "
     "is a guess, and its accuracy was not checked. Train under it: hasten run --plan "
-    ".hasten/train/plan.unconfirmed.toml train.py. To go on from there and have it confirmed: "
-    "the same command again\n"
+    ".hasten/train/plan.unconfirmed.toml train.py. To resume and confirm it, repeat the "
+    "same command\n"
 )
 
 

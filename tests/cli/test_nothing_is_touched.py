@@ -318,7 +318,7 @@ def test_a_denied_write_is_explained(without_overlays: Project, write: str, name
     before["train.py"] = tree(without_overlays.folder)["train.py"]
     assert (done.returncode, done.stdout) == (1, "")
     advice = done.stderr.splitlines()[-1]
-    assert advice.startswith(f"Writing {name} was denied: no trial may change files, but for temporary ones")
+    assert advice.startswith(f"Writing {name} was denied: a trial may only change temporary files")
     assert "run again with --allow-writes if the script may write while it is measured" in advice.lower()
     assert "the kernel refused mount" in advice
     assert tree(without_overlays.folder) == before

@@ -80,7 +80,7 @@ def test_a_pipe_as_a_script_is_not_waited_for(project: Project, verb: str) -> No
     os.mkfifo(project.folder / "pipe.py")
     done = project.hasten(verb, "pipe.py")
     assert done.returncode == 2
-    assert done.stderr == "hasten: pipe.py is no file: name the Python script that trains\n"
+    assert done.stderr == "hasten: pipe.py is not a file: name the Python script that trains\n"
 
 
 def test_a_notebook_that_is_a_pipe_is_not_waited_for(project: Project) -> None:

@@ -98,7 +98,7 @@ def test_more_processes_than_the_machine_has_room_for(refused: Typed, count: str
         (["run", "--use", "prune:ratio=nan"], "ratio must be a number that is finite, found nan"),
         (["run", "--use", "bf16", "--use", "fp16"], "bf16 and fp16 exclude each other"),
         (["verify", "--use", "bf16", "--use", "fp16"], "bf16 and fp16 exclude each other"),
-        (["verify", "--use", "bf16", "--metric", ""], "--metric '' is no name"),
+        (["verify", "--use", "bf16", "--metric", ""], "--metric '' is not a name"),
         (["verify", "--use", "bf16", "--metric", "("], "is not a regular expression"),
         (["verify", "--use", "bf16", "--metric", "(a){99999999999}"], "is not a regular expression"),
         (["verify", "--use", "bf16", "--metric", "(a)(b)"], "has 2 groups, and one must be the number"),

@@ -80,5 +80,5 @@ def test_without_a_result_it_says_why(
         tuned(workspace, None, state)
     assert main(["report", "train.py"]) == 2
     told = capsys.readouterr().err
-    assert told.startswith("hasten: no tune of train.py has come to a result: ")
-    assert f"{said}. Tune it by: hasten tune train.py\n" in told
+    assert told.startswith("hasten: no tune of train.py has reached a result: ")
+    assert f"{said}. Tune it: hasten tune train.py\n" in told

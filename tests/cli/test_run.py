@@ -197,8 +197,8 @@ accuracy = "held"
 count = 1
 """
 CAVEAT = (
-    "not confirmed: the tune that found it ended before that. Its accuracy was held in the steps that were "
-    "compared; its gain is a guess"
+    "not confirmed: the tune that found it ended before that. Its accuracy held in the compared "
+    "steps; its gain is a guess"
 )
 
 
@@ -209,7 +209,7 @@ def test_a_plan_that_is_not_confirmed_is_named_and_not_used(project: Project) ->
     done = project.hasten("run", "train.py")
     path = ".hasten/train/plan.unconfirmed.toml"
     assert done.stderr == (
-        f"hasten: the plan in {path} is not used, since it is {CAVEAT}. To train under it all the same: "
+        f"hasten: the plan in {path} is not used, because it is {CAVEAT}. To train under it anyway: "
         f"hasten run --plan {path} train.py\n"
         "hasten: no plan for train.py yet, so it runs unchanged; make one with: hasten tune train.py\n"
     )
@@ -252,7 +252,10 @@ def test_techniques_can_be_put_in_and_taken_out_by_hand(project: Project) -> Non
         (["--use", "threads"], "--use threads: threads needs count, a whole number"),
         (["--use", "threads:2"], "--use threads:2: settings are KEY=VALUE, found '2'"),
         (["--without", "fp4"], "--without fp4: there is no technique 'fp4'; there are "),
-        (["--no-plan", "--use", "bf16"], "--no-plan trains as without hasten: leave out --use and --without"),
+        (
+            ["--no-plan", "--use", "bf16"],
+            "--no-plan trains without any technique: leave out --use and --without",
+        ),
     ],
 )
 def test_a_technique_that_there_is_none_of(project: Project, options: list[str], message: str) -> None:
@@ -326,7 +329,7 @@ def quality(options: str) -> str:
     name = options.partition(":")[0]
     return (
         f"hasten: training under the techniques named by --use: {name}\n"
-        f"hasten: {name} changes the training itself. Whether the model is as good is seen by: "
+        f"hasten: {name} changes the training itself. To check that the model is as good: "
         f"hasten verify --use {options} train.py --lr 0.1\n"
     )
 

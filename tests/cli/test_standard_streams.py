@@ -109,4 +109,4 @@ def test_the_working_directory_is_gone(words: str, tmp_path: Path) -> None:
         capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "hasten: the working directory was deleted: change into one that is there\n"
+    assert done.stderr == "hasten: the working directory was deleted: change into one that exists\n"

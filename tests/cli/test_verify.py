@@ -1,4 +1,4 @@
-"""``hasten verify`` trains both arms to the end, one after the other, and its exit code is the verdict."""
+"""``hasten verify`` trains both arms to the end, one after another, and its exit code is the verdict."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import torch
 
 
 class FakeDevices:
-    """In the place of ``torch.cuda`` and its like. ``draw`` is what dropout on the device would do."""
+    """In the place of ``torch.cuda`` and similar ones. ``draw`` is what dropout on the device would do."""
 
     def __init__(self, count: int = 2) -> None:
         self.generators = [torch.Generator() for _ in range(count)]

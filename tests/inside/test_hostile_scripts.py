@@ -75,7 +75,7 @@ def test_it_is_followed_or_told(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.attack("messages")
 def test_threads_that_train_beside_each_other_are_named(tmp_path: Path) -> None:
-    """Steps of two threads cannot be told apart: it is said instead of measured."""
+    """Steps of two threads cannot be distinguished: it is said instead of measured."""
     worker = started(tmp_path, "two threads")
     try:
         worker.wait_started(_AFTER)

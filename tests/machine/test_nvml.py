@@ -26,7 +26,7 @@ class NVMLError(Exception):
 
 @dataclass
 class Gpu:
-    """``ends``: for each NVLink the number of the GPU at its other end, SWITCH, or None where it is off."""
+    """``ends``: for each NVLink the number of the GPU at its other end, SWITCH, or None if it is off."""
 
     name: str = "NVIDIA H200"
     clock: int | None = 1980

@@ -194,7 +194,7 @@ def test_it_is_said_once_what_it_does_here(
     assert len(remarks) == len(changes)
     assert " ".join(remarks).count("Here it trains") == 1
     assert remarks[-1].endswith(
-        f". Here it trains under all of it; {gain} measured there and may be another here: to know, "
+        f". Here it trains under all of it; {gain} measured there and may differ here: to measure it, "
         f"hasten tune {script.label}"
     )
 
@@ -213,7 +213,7 @@ def test_a_plan_of_which_nothing_applies_is_said_to_do_nothing(script: Script) -
     plan, remarks = fit(saved, script, machine(libc="musl"))
     assert plan == Plan()
     assert (
-        f"Nothing of it applies here. What is faster here is told by: hasten tune {script.label}"
+        f"Nothing of it applies here. To find out what is faster here: hasten tune {script.label}"
         in remarks[0]
     )
 
@@ -222,7 +222,7 @@ def test_a_plan_of_which_nothing_applies_is_said_to_do_nothing(script: Script) -
 def test_an_empty_plan_from_elsewhere_asks_to_tune(script: Script) -> None:
     saved = replace(saved_for(script, machine="an abacus"), plan=Plan())
     assert fit(saved, script, HERE)[1][0].endswith(
-        f". What is faster here, if anything, is told by: hasten tune {script.label}"
+        f". To find out what is faster here: hasten tune {script.label}"
     )
 
 

@@ -116,7 +116,7 @@ def test_a_plan_that_was_put_here_is_not_used_and_not_moved() -> None:
     assert found is None
     assert remark == (
         "the plan in .hasten/train/plan.toml was made for another script, 'somewhere/else.py', and is "
-        "not used; to train under it all the same: hasten run --plan .hasten/train/plan.toml train.py"
+        "not used; to train under it anyway: hasten run --plan .hasten/train/plan.toml train.py"
     )
     assert folders() == {"train"}
 

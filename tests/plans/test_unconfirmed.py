@@ -49,7 +49,7 @@ def test_a_confirmed_plan_stays(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize(
-    ("accuracy", "said"), [("not checked", "accuracy was not checked"), (HELD, "was held")]
+    ("accuracy", "said"), [("not checked", "accuracy was not checked"), (HELD, "accuracy held")]
 )
 def test_it_says_what_is_not_known_of_it(workspace: Workspace, accuracy: str, said: str) -> None:
     keep(workspace, PLAN, MADE_FOR, accuracy)

@@ -103,7 +103,7 @@ def test_a_plan_of_which_nothing_had_effect_is_not_called_held() -> None:
     idle = [replace(one, worked=()) for one in made]
     verdict = judge(ACCURACY, idle, POINT_FIVE_PERCENT)
     assert verdict.outcome == "cannot tell"
-    assert verdict.reason.startswith("no technique of the plan had effect")
+    assert verdict.reason.startswith("no technique of the plan had an effect")
     partly = [*idle[:-1], replace(idle[-1], worked=("bf16",))]
     assert judge(ACCURACY, partly, POINT_FIVE_PERCENT).outcome == "held"
 

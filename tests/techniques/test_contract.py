@@ -130,7 +130,7 @@ SUITED: dict[str, dict[str, Any]] = {
     "sample_store": {"loaders": (loader(workers=2),)},
     "batched_to_tensor": {"loaders": (loader(pictures=True),)},
 }
-"""What is seen of a script that a technique applies to, where that is not the usual one."""
+"""What is seen of a script that a technique applies to, if that is not the usual one."""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="they are refused on other systems")

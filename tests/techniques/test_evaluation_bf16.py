@@ -83,7 +83,7 @@ def under(bench: Workbench, optimizers: list[torch.optim.Optimizer]) -> Callable
 
 
 def evaluated(model: Model, times: int = 1) -> Any:
-    """What the last of so many passes returned."""
+    """What the last of this many passes returned."""
     with torch.no_grad():
         return [model(INPUTS.clone()) for _ in range(times)][-1]
 

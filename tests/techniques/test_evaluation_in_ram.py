@@ -282,7 +282,7 @@ class Clocked(Squares):
 def test_data_that_is_not_the_same_each_time(
     started: StartUnder, kind: type[Squares], reason: str, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where it is none of the batches that are made anew to prove it."""
+    """Also if it is none of the batches that are made again to prove it."""
     monkeypatch.setattr(kept_batches, "_PROVEN_AT_ONCE", 2)
 
     def make() -> DataLoader[Any]:

@@ -188,7 +188,7 @@ def test_a_loaded_state_is_laid_out_as_its_parameters() -> None:
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
 
 
-# ---- all tensors at once, where there is no fused form
+# ---- all tensors at once, if there is no fused form
 FOREACH = Plan({"fused_optimizer": {"form": "foreach"}})
 WITHOUT_FUSED = ["RMSprop", "Adadelta", "NAdam", "RAdam", "Adamax", "ASGD", "Rprop"]
 

@@ -23,7 +23,7 @@ PLAN = Plan({"graph_free_evaluation": {}})
 
 
 class WithDict(nn.Module):
-    """Returns a dict with a number besides; draws in its forward pass, whatever its mode."""
+    """Returns a dict with a number in addition; draws in its forward pass, whatever its mode."""
 
     def __init__(self) -> None:
         super().__init__()

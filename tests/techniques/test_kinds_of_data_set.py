@@ -29,7 +29,7 @@ HOW = [("dataset_in_ram", 0), ("sample_store", 0), ("sample_store", 2)]
 
 @pytest.fixture(autouse=True)
 def _no_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No sample of a pass is made anew, which would find by chance what is to be seen before; and whatever
+    """No sample of a pass is made again, which would find by chance what is to be seen before; and whatever
     the test runner itself has open is not read.
     """
     monkeypatch.setattr(stored_fetch.Reader, "_between_checks", 10**9)

@@ -257,7 +257,7 @@ def test_channels_that_a_layer_norm_mixes_stay() -> None:
 
 
 class Softmaxed(nn.Module):
-    """A function that is no module mixes the channels: only computing shows it."""
+    """A function that is not a module mixes the channels: only computing shows it."""
 
     def __init__(self) -> None:
         super().__init__()

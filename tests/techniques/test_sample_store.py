@@ -152,7 +152,7 @@ def process(folder: Path) -> Iterator[Start]:
 
 @pytest.fixture
 def no_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No sample of a pass is made anew to be compared."""
+    """No sample of a pass is made again to be compared."""
     monkeypatch.setattr(stored_fetch.Reader, "_between_checks", 10**9)
     monkeypatch.setattr(stored_fetch.Reader, "check_first", lambda self: None)
 

@@ -1,4 +1,4 @@
-"""Gradients set to None where the script asks for zeros, and parameters that move as if they had zeros."""
+"""Gradients set to None if the script asks for zeros, and parameters that move as if they had zeros."""
 
 from __future__ import annotations
 

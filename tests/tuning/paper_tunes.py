@@ -1,4 +1,4 @@
-"""Tunes on paper in the working directory, one after the other, until somebody ends them.
+"""Tunes on paper in the working directory, one after another, until somebody ends them.
 
 It runs by itself, and says on standard output what is finished: "begin" before a tune, "tried" for each
 comparison, and at a tune's end the techniques of its plan.

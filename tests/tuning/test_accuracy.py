@@ -1,4 +1,4 @@
-"""Which part of a plan there is time to check, and what is said where there is none for any."""
+"""Which part of a plan there is time to check, and what is said if there is none for any."""
 
 from __future__ import annotations
 

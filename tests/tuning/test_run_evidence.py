@@ -203,7 +203,7 @@ def test_a_slow_first_epoch_is_not_taken_for_all_of_them() -> None:
 
 
 def test_a_schedule_by_steps_is_no_number_of_epochs() -> None:
-    """``while step < max_iters``: nothing begins anew, and evaluations come by their count."""
+    """``while step < max_iters``: nothing begins again, and evaluations come by their count."""
     watched = observation(loaders=(), run=WatchedRun(2.0, False, ()))
     steps = [
         step(0.01 + (0.5 if n and not n % 25 else 0.0), evaluations=4 * bool(n and not n % 25))

@@ -11,44 +11,44 @@ from ..records.trial import Proof, Seen, Trial, Unseen
 
 
 class Bench(Protocol):
-    """Compares two plans on one script. The search calls it and nothing else."""
+    """Compares two plans on one script. The search calls nothing else."""
 
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
-        """``b`` against ``a`` in about ``seconds``. A plan that fails gives a trial with its ``failure``,
-        no exception.
+        """``b`` against ``a`` in about ``seconds``. A plan that fails gives a trial with its ``failure``, not
+        an exception.
         """
         ...
 
     def foreseen(self, a: Plan, b: Plan) -> float:
-        """The seconds that such a comparison takes at least, as far as is known."""
+        """The least seconds that such a comparison takes, as far as known."""
         ...
 
     def seek(self, a: Plan, b: Plan, seconds: float) -> Seen | Unseen:
-        """Find, in at most ``seconds``, where in a run that comes by in which the two differ, outside of
-        steps. To be called before they are compared.
+        """Find, in at most ``seconds``, where in a run the parts outside of steps occur in which the two
+        differ. Call it before they are compared.
         """
         ...
 
 
 def process_part(plan: Plan) -> Plan:
-    """What of a plan must be settled before a process starts."""
+    """The part of a plan that must be settled before a process starts."""
     return plan.only({name for name in plan.techniques if CATALOG[name].scope != "live"})
 
 
 def outside_steps(a: Plan, b: Plan) -> tuple[str, ...]:
-    """The parts of a run between its first step and its last, besides steps, that are made shorter by the
-    techniques in which the two differ; () if there are none.
+    """The parts of a run between its first step and its last, other than steps, that are shortened by
+    techniques in only one of the two; () for none.
     """
     return tuple(part for part in _parts(a, b) if part not in ("steps", "start"))
 
 
 def at_start(a: Plan, b: Plan) -> bool:
-    """Whether the two differ in nothing but how a process starts."""
+    """Whether the two differ only in how a process starts."""
     return _parts(a, b) == ("start",)
 
 
 def _parts(a: Plan, b: Plan) -> tuple[str, ...]:
-    """Of a run, that are made shorter by the techniques in which the two differ."""
+    """The parts of a run that are shortened by the techniques in which the two differ."""
     names = [
         name for name in {**a.techniques, **b.techniques} if a.techniques.get(name) != b.techniques.get(name)
     ]
@@ -56,15 +56,15 @@ def _parts(a: Plan, b: Plan) -> tuple[str, ...]:
 
 
 def for_steps(plan: Plan) -> Plan:
-    """``plan`` without what makes other parts of a run shorter between its first step and its last; the
-    baseline where nothing is left that is for steps.
+    """``plan`` without what shortens other parts of a run between its first step and its last; the baseline
+    if nothing for steps is left.
     """
     names = {name for name in plan.techniques if not outside_steps(BASELINE, plan.only({name}))}
     return plan.only(names) if any("steps" in CATALOG[name].parts for name in names) else BASELINE
 
 
 def method_of(a: Plan, b: Plan) -> str:
-    """How the two are compared in a search, as ``Trial.method`` has it."""
+    """How the two are compared in a search, in the words of ``Trial.method``."""
     if outside_steps(a, b):
         return "stretches"
     if process_part(a) == process_part(b):
@@ -73,8 +73,8 @@ def method_of(a: Plan, b: Plan) -> str:
 
 
 def from_second(a: Plan, b: Plan) -> bool:
-    """Whether techniques in which the two differ act from the second time on that their part comes by: the
-    first says nothing of them.
+    """Whether techniques in which the two differ act only from the second occurrence of their part on: the
+    first says nothing about them.
     """
     return any(
         CATALOG[name].from_second
@@ -84,13 +84,13 @@ def from_second(a: Plan, b: Plan) -> bool:
 
 
 def batches_ahead(plan: Plan) -> int:
-    """Batches that the plan's techniques may have ready when a stopped worker goes on."""
+    """Batches that the plan's techniques may have ready when a stopped worker continues."""
     return sum(CATALOG[name].ahead(settings) for name, settings in plan.techniques.items())
 
 
 def batches_differ(a: Plan, b: Plan) -> bool:
-    """Whether a process sees other batches under the one than under the other: the training is another one,
-    or more processes share each batch.
+    """Whether a process sees different batches under the two plans: the training itself differs, or more
+    processes share each batch.
     """
     return _deciding_batches(a) != _deciding_batches(b)
 

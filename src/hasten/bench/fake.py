@@ -1,4 +1,4 @@
-"""A bench without processes: it answers from a table of effects, so that search and report can be tested at
+"""A bench without processes: it answers from a table of effects, so search and report can be tested at
 once.
 """
 
@@ -13,13 +13,13 @@ from .comparing.statistics import interval
 
 
 class ScriptedBench:
-    """``effects`` gives each technique's factor on the step's time; ``failures`` the reason why one fails.
+    """``effects`` gives each technique's factor on the step's time; ``failures`` why one fails.
 
     Effects multiply, except for sets of techniques named in ``together``, which replace the product of
     theirs. Noise alternates deterministically by ``spread``.
 
-    ``outside``: parts of a run, other than steps, that techniques make shorter. Where such a one is looked
-    for, it is ``unseen``, or takes this ``share``.
+    ``outside``: parts of a run, other than steps, that techniques shorten. Seeking one is ``unseen``, or
+    finds this ``share``.
     """
 
     def __init__(

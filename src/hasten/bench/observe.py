@@ -20,8 +20,8 @@ WARMUP_STEPS = 10
 STEPS = 30
 _FIRST_STEPS = 2  # after the very first, however slow they are
 _SLOW_STEPS = 3
-_WARMUP_SHARE = 0.25  # of the time, where steps are slow
-_LATEST_STEPS = 3  # whose median says how slow steps are now
+_WARMUP_SHARE = 0.25  # of the time, if steps are slow
+_LATEST_STEPS = 3  # steps whose median says how slow they are now
 _AT_ONCE_SECONDS = 1.0  # between two looks at how slow they are
 _NO_END_SECONDS = 1e6  # for an evaluation, however long
 
@@ -51,7 +51,7 @@ def observe(
     before is watched to its end, and one whose steps are so slow that this takes longer than ``seconds`` for
     fewer steps. What comes after these steps, as far as ``on`` asks, is in the observation's ``run`` alone.
 
-    Raises ScriptError if the script fails by itself, Refusal where it never trains or ends too soon.
+    Raises ScriptError if the script fails by itself, Refusal if it never trains or ends too soon.
     """
     script = trials.stage.argv[0]
     with trials.worker(plan, closely=True) as worker:
@@ -98,8 +98,8 @@ def _told_elsewhere(run: WatchedRun, trials: Trials) -> WatchedRun:
 
 
 def _watch_on(worker: Worker, trials: Trials, seen: Observation, on: WatchOn) -> Observation:
-    """What was seen when an epoch has ended, or the script, or when it has gone on for as long as ``on``
-    says. A script that fails meanwhile has been seen until then.
+    """The observation once an epoch has ended, or the script, or the time that ``on`` allows. A script that
+    fails meanwhile has been seen until then.
     """
     began = trials.limit.clock()
     try:
@@ -118,7 +118,7 @@ def _watch_on(worker: Worker, trials: Trials, seen: Observation, on: WatchOn) ->
         if over.ended.how != "completed" and seen.run is not None:
             seen = replace(seen, run=replace(seen.run, failure=str(over)))
         return seen
-    except BudgetOver:  # in the midst of a step: an evaluation that takes long, say
+    except BudgetOver:  # within a step: a long evaluation, for example
         return seen
     return seen
 
@@ -131,7 +131,7 @@ def _may_end(worker: Worker, seen: Observation, seconds: float, on: WatchOn) -> 
 
 
 def _steps_left(worker: Worker, seen: Observation) -> int:
-    """Of the epoch, and the first of the next; as many as there were so far where its length is not known."""
+    """Steps left in the epoch, plus the first of the next; if unknown, as many as so far."""
     taken = len(worker.history)
     said = seen.run.epoch_steps if seen.run is not None else None
     return max(1, said + 1 - taken) if said is not None else taken
@@ -143,8 +143,8 @@ def _usual(worker: Worker) -> float:
 
 
 def _train(worker: Worker, wanted: int, least: int, seconds: float) -> list[Step]:
-    """``wanted`` steps, or as many as fit into ``seconds``, but ``least`` of them. How slow steps are may
-    change while they are taken: the first ones may compile, say, or fill a cache.
+    """``wanted`` steps, or as many as fit into ``seconds``, but at least ``least``. The speed of steps may
+    change: the first ones may compile, for example, or fill a cache.
     """
     taken: list[Step] = []
     while len(taken) < wanted:

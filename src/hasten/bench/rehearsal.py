@@ -1,4 +1,4 @@
-"""Before a script is trained by several ranks: do they make of its first step what one process makes?"""
+"""Before several ranks train a script: is their first step the same as that of one process?"""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ if TYPE_CHECKING:
     from .workers.worker_group import WorkerGroup
 
 SEED = 1
-_MOST_STEPS = 400  # that follow the first
-_SECONDS = 5.0  # for them
-_PATIENCE = 4  # times as long may the ranks take, which are not yet at their best
+_MOST_STEPS = 400  # after the first
+_SECONDS = 5.0  # for these
+_PATIENCE = 4  # the ranks may take this many times as long: they are not at their best yet
 _AT_ONCE = 10
 
 
 def foreseen(start_seconds: float) -> float:
-    """What a brief rehearsal takes in seconds where a process needs ``start_seconds`` to its first step: one
-    alone, and the ranks, which share the machine.
+    """Seconds that a brief rehearsal takes if a process needs ``start_seconds`` to its first step: one alone,
+    and the ranks, which share the machine.
     """
     return (1 + START_OVERLAP) * start_seconds
 
 
 def rehearse(trials: Trials, wish: Wish, briefly: bool = False) -> Findings:
-    """Let one process train, then the ranks, all on the same samples; nothing is kept of it. Both compute in
-    float64, where the script lets them: then what they come to is equal, or it means something else.
+    """Let one process train, then the ranks, all on the same samples; nothing of it is kept. Both compute in
+    float64 if the script allows it: then their results are equal, or the difference means something.
 
-    ``briefly``: the first step alone. That is enough to time the ranks, not to train by them.
+    ``briefly``: only the first step. That is enough to time the ranks, not to train with them.
 
-    Raises ScriptError if the script fails by itself, Refusal where it never trains or trains where nobody
-    can follow, WorkerError where a process ends otherwise.
+    Raises ScriptError if the script fails by itself, Refusal if it never trains or trains where it cannot be
+    followed, WorkerError if a process ends in another way.
     """
     try:
         return _first_step(trials, wish) if briefly else _rehearsed(trials, wish)
@@ -122,7 +122,7 @@ def _printed_otherwise(trials: Trials, alone: _Alone, printed: list[str]) -> str
 
 
 def _usual(trials: Trials, steps: int) -> _Alone:
-    """One process, which takes up to so many steps after its first."""
+    """One process, which takes up to this many steps after its first."""
     asks = asks_generator(trials.stage.argv, trials.stage.module)
     if asks:
         why = (
@@ -144,9 +144,9 @@ def _together(trials: Trials, wish: Wish, alone: _Alone, others: OtherHosts) -> 
 
 
 def _goes_by_clock(trials: Trials, alone: _Alone) -> str:
-    """Why each rank, which has a clock of its own, might train something else; "" if the time only goes
-    into what is printed or written. It is tried: one process trains again, with clocks that run ahead; and
-    where none of its epochs came to an end, with epochs of a few batches.
+    """Why ranks with separate clocks might train differently; "" if the time only goes into what is printed
+    or written. This is tested: one process trains again, with clocks that run ahead; and if none of its
+    epochs ended, with epochs of a few batches.
     """
     if not reads_clock(trials.stage.argv, trials.stage.module):
         return ""
@@ -157,7 +157,7 @@ def _goes_by_clock(trials: Trials, alone: _Alone) -> str:
             change = _by_clock(trials, _train_alone(trials, *files, SHORT), [*files, SHORT])
     except BudgetOver:
         raise
-    except (HastenError, ScriptOver):  # what fails where clocks are replaced says nothing of it
+    except (HastenError, ScriptOver):  # a failure with replaced clocks shows nothing
         return ""
     return change and (
         "it goes by the clock, and each rank has one of its own: where the time passes faster, "
@@ -166,10 +166,10 @@ def _goes_by_clock(trials: Trials, alone: _Alone) -> str:
 
 
 def _by_clock(trials: Trials, usual: _Alone, files: list[str]) -> str:
-    """What a faster clock changes in a training like ``usual``, in words; "" if nothing."""
+    """What a faster clock changes in a training like ``usual``, as text; "" if nothing."""
     pair = parted(_course(usual), _course(_train_alone(trials, *files, AHEAD)))
     if pair is None or parted(_course(usual), _course(_train_alone(trials, *files))) is not None:
-        return ""  # or it never trains the same
+        return ""  # or two runs always differ
     return _change(*pair)
 
 
@@ -178,7 +178,7 @@ def _course(alone: _Alone) -> list[Event]:
 
 
 def _change(usual: Event, other: Event) -> str:
-    """What became of ``usual``."""
+    """What happened instead of ``usual``."""
     step = f"step {min(usual.step, other.step)}"
     if other.kind == END:
         return f"it ends after {step}"
@@ -204,7 +204,7 @@ class _Alone:
 
 
 def _train_alone(trials: Trials, *files: str, steps: int = _MOST_STEPS) -> _Alone:
-    """``files``: names that tell the rehearsal how. ``steps``: after the first, at most."""
+    """``files``: names that configure the rehearsal. ``steps``: after the first, at most."""
     folder = tempfile.mkdtemp(prefix="rehearsal-", dir=trials.aside)
     for name in files:
         Path(folder, name).touch()
@@ -258,7 +258,7 @@ def _first_passes(group: WorkerGroup) -> Findings:
 
 
 def _weighed(found: Findings, alone: _Alone) -> bool:
-    """Whether the ranks summed their gradients by the weights that they found to be right."""
+    """Whether the ranks summed their gradients with the weights that they found to be right."""
     return found.loss == "mean" or WITH_SUM in _files(alone.folder)
 
 

@@ -1,5 +1,5 @@
-"""The bench for a real script: live where the two plans can share a process, by pairs of processes where
-not.
+"""The bench for a real script: live if the two plans can share a process, otherwise in pairs of
+processes.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _SLOW_SETUP_SECONDS = (
 
 
 class ScriptBench:
-    """What the search and the confirmation measure with. Use as a context: no worker outlives it.
+    """What the search and the confirmation measure with. Use it as a context: no worker outlives it.
 
-    ``start_seconds``: what it takes a worker to come to its first step, as far as is known.
+    ``start_seconds``: how long a worker takes to its first step, as far as known.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class ScriptBench:
         return method_of(a, b)
 
     def learn(self, trial: Trial) -> None:
-        """What a comparison tells of costs, also one that was made before."""
+        """Learn costs from a comparison, even from an earlier tune's."""
         a, b = trial.a, trial.b
         if trial.ratio is not None and trial.method in ("live", "pairs"):
             for bench in (self.stretches, self.shortened):
@@ -80,13 +80,13 @@ class ScriptBench:
         if trial.shortened < 1:
             self.shortened.decide()
         new = [name for name, how in b.techniques.items() if a.techniques.get(name) != how]
-        for name in new:  # of several, nobody tells whose it was
+        for name in new:  # for several, it is unknown which one it was
             one = b.only({name})
             each = (trial.setup_seconds - trial.lasting_seconds) / len(new)
             self._setups[one] = max(self._setups.get(one, 0.0), each)
 
     def _timed(self, measure: Callable[[], Trial]) -> Trial:
-        """With where its time went."""
+        """The trial, with where its time went."""
         waited = self._quiet.spent_seconds
         self._trials.stopwatch.lap(0.0, 0.0)
         trial = measure()
@@ -114,7 +114,7 @@ class ScriptBench:
         return self._in_full(self.pairs.compare(a, b, SEARCH_PAIRS, enough))
 
     def _in_full(self, trial: Trial) -> Trial:
-        """What looks faster by several processes, which were rehearsed briefly, is rehearsed in full."""
+        """If several processes look faster after a brief rehearsal, they are rehearsed in full."""
         if trial.upper() >= 1:
             return trial
         clock = self._trials.limit.clock
@@ -128,7 +128,7 @@ class ScriptBench:
         return replace(trial, seconds=trial.seconds + clock() - began)
 
     def foreseen(self, a: Plan, b: Plan) -> float:
-        """The seconds that a comparison of the two takes at least, as far as is known."""
+        """The least seconds that a comparison of the two takes, as far as known."""
         first = self._trials.foreseen_rehearsal(b, self._start_seconds) + self._unknown_setup(a, b)
         setup, method = max(self.setup(a), self.setup(b)), method_of(a, b)
         if method == "stretches":
@@ -158,21 +158,21 @@ class ScriptBench:
         return self.shortened if self.shortened.compares(a, b) else self.stretches
 
     def stretch_pair(self, plan: Plan) -> float | None:
-        """The seconds of a pair that confirms ``plan``, without set-ups, where it is confirmed over whole
-        stretches and these are known; else None.
+        """The seconds of a pair that confirms ``plan``, without set-ups, if it is confirmed over whole
+        stretches and these are known; otherwise None.
         """
         if not outside_steps(BASELINE, plan):
             return None
         return self._of_stretches(BASELINE, plan).seconds_of_pair(BASELINE, plan, early=False)
 
     def _unknown_setup(self, a: Plan, b: Plan) -> float:
-        """Seconds for what is known to be slow to set up, and was not set up yet."""
+        """Seconds for techniques known to be slow to set up that were not set up yet."""
         new = set(b.techniques) - set(a.techniques)
         slow = [name for name in new if CATALOG[name].slow_to_set_up and b.only({name}) not in self._setups]
         return _SLOW_SETUP_SECONDS * len(slow)
 
     def setup(self, plan: Plan) -> float:
-        """Seconds until a worker has all of ``plan`` in force, beside its start, as far as is known."""
+        """Seconds until a worker has all of ``plan`` in force, without its start, as far as known."""
         return sum(self._setups.get(plan.only({name}), 0.0) for name in plan.techniques)
 
     @property
@@ -182,12 +182,12 @@ class ScriptBench:
 
     @property
     def disturbed_share(self) -> float:
-        """Of the blocks so far, 0 to 1: those in which other programs took the processors."""
+        """Share of the blocks so far in which other programs took the processors, 0 to 1."""
         return self._quiet.disturbed_share
 
     @property
     def waited_seconds(self) -> float:
-        """That went into waiting for other programs, and into what was measured again."""
+        """Seconds spent waiting for other programs and measuring blocks again."""
         return self._quiet.spent_seconds
 
     @property
@@ -197,7 +197,7 @@ class ScriptBench:
         return START_OVERLAP * self._start_seconds + 2 * self.pairs.steps_needed * self._step_seconds
 
     def confirm(self, plan: Plan, effort: Effort) -> Trial:
-        """For the claim: an effort fixed beforehand, baseline against ``plan``, nothing else in mind."""
+        """For the claim: baseline against ``plan``, with an effort fixed in advance."""
         return self._timed(lambda: self._confirmed(plan, effort))
 
     def _confirmed(self, plan: Plan, effort: Effort) -> Trial:
@@ -212,7 +212,7 @@ class ScriptBench:
 
 
 def _clear(log_ratios: list[float]) -> bool:
-    """Whether the search need not wait for more pairs: the interval excludes 1, or both of two say slower."""
+    """Whether the search needs no more pairs: the interval excludes 1, or both of two say slower."""
     ratio = interval(log_ratios, "pairs")
     if ratio is None:
         return False

@@ -1,4 +1,4 @@
-"""What trials are made of: the script with its arguments, its environment, and the folders that must stay
+"""What trials run: the script with its arguments, its environment, and the folders that must stay
 untouched.
 """
 
@@ -18,11 +18,11 @@ from ..records.ranks import Findings
 
 @dataclass(frozen=True)
 class Stage:
-    """Where trials take place; ``Trials`` starts workers for it.
+    """What a trial runs, and where; ``Trials`` starts workers for it.
 
-    ``folders``, the working directory and the script's folder, must be protected; all else that the script
-    can write is if that is possible. ``protect`` False is the user's --allow-writes: protection is still
-    tried, but its absence is no reason to stop.
+    ``folders``, the working directory and the script's folder, must be protected; everything else the script
+    can write is protected if possible. ``protect`` False is the user's --allow-writes: protection is still
+    tried, but not required.
     """
 
     argv: tuple[str, ...]
@@ -38,7 +38,7 @@ class Stage:
 
     @property
     def seen(self) -> Machine:
-        """What a worker sees of the machine: all of it, or a rank's share."""
+        """The part of the machine that a worker sees: all of it, or a rank's share."""
         if self.own_ranks is None:
             return self.machine
         return shares(self.machine, self.own_ranks.count)[0].part_of(self.machine)
@@ -50,16 +50,16 @@ class Stage:
 
 
 def offline(environment: Mapping[str, str], folder: str) -> dict[str, str]:
-    """``environment`` for a trial: it asks experiment trackers to log into files instead of to a server.
+    """``environment`` for a trial: experiment trackers log into files instead of to a server.
 
     Weights & Biases, Comet and Neptune write below the working directory, which is protected; MLflow into
     ``folder``; ClearML into its cache in the home folder. A tracker that the user switched off stays off.
-    What the script itself demands in code, such as ``wandb.init(mode="online")`` or
-    ``mlflow.set_tracking_uri(...)``, goes before all of this, and Comet's older ``Experiment()`` asks no
+    What the script itself asks for in code, such as ``wandb.init(mode="online")`` or
+    ``mlflow.set_tracking_uri(...)``, takes precedence, and Comet's older ``Experiment()`` reads no
     variable.
     """
     made = {key: value for key, value in environment.items() if key not in _SERVERS_OWN}
-    made["GIT_DISCOVERY_ACROSS_FILESYSTEM"] = "1"  # an overlay may begin below a repository's root
+    made["GIT_DISCOVERY_ACROSS_FILESYSTEM"] = "1"  # an overlay may start below a repository's root
     for key, value in _OFFLINE.items():
         if made.get(key, "").lower() not in _SWITCHED_OFF:
             made[key] = value
@@ -70,11 +70,11 @@ def offline(environment: Mapping[str, str], folder: str) -> dict[str, str]:
 # Sources: the trackers' own pages on environment variables; Comet's and MLflow's configuration in code.
 _OFFLINE = {
     "WANDB_MODE": "offline",
-    "COMET_MODE": "offline",  # asked by the trainer of transformers
-    "COMET_START_ONLINE": "0",  # asked by comet_ml.start()
+    "COMET_MODE": "offline",  # read by the trainer of transformers
+    "COMET_START_ONLINE": "0",  # read by comet_ml.start()
     "NEPTUNE_MODE": "offline",
     "CLEARML_OFFLINE_MODE": "1",
-    "MLFLOW_ALLOW_FILE_STORE": "true",  # without, MLflow 3 refuses to log into files
+    "MLFLOW_ALLOW_FILE_STORE": "true",  # without it, MLflow 3 refuses to log into files
 }
-_SWITCHED_OFF = ("disabled", "debug")  # "debug" is what Neptune calls it
-_SERVERS_OWN = ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID")  # name what only the user's server knows
+_SWITCHED_OFF = ("disabled", "debug")  # "debug" is Neptune's name for it
+_SERVERS_OWN = ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID")  # they name things only the user's server knows

@@ -1,4 +1,4 @@
-"""Trials of one script: workers are started for them, and what those leave is kept from the user's files."""
+"""Trials of one script: starts workers for them, and keeps what they leave away from the user's files."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from .workers.worker_group import WorkerGroup
 
 
 class Trials:
-    """Starts workers on ``stage``. Use as a context: what protects the user's files is taken down at the end.
+    """Starts workers on ``stage``. Use it as a context: protection is taken down at the end.
 
-    ``sources`` are looked at before each worker: all must run the same files. ``limit`` says how long workers
-    are waited for. The workers' output goes into ``folder``; None: where ours goes.
+    ``sources`` are checked before each worker: all must run the same files. ``limit`` bounds every wait for a
+    worker. The workers' output goes into ``folder``, or None: to our own output.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Trials:
         self._started: list[Worker] = []
         self._count = 0
         self._rehearsed: dict[Wish, Findings] = {}
-        self._in_full: set[Wish] = set()  # of these; the others are of a first step alone
+        self._in_full: set[Wish] = set()  # rehearsed in full; the others only for a first step
 
     def __enter__(self) -> Trials:
         with ExitStack() as starting:
@@ -92,12 +92,12 @@ class Trials:
 
     @property
     def aside(self) -> str:
-        """A folder outside the user's, which all workers see, and which goes at the end."""
+        """A folder outside the user's, visible to all workers and deleted at the end."""
         return self.files.aside
 
     @property
     def samples(self) -> str:
-        """Where workers keep samples for each other: with the trials' own files, so that none of it is left
+        """Where workers keep samples for each other: with the trials' own files, so that nothing is left
         in the user's folders when a trial is stopped.
         """
         return os.path.join(self.aside, "samples")
@@ -113,13 +113,13 @@ class Trials:
 
     @property
     def sandbox(self) -> Sandbox:
-        """What keeps a worker from the user's files, with what earlier ones prepared."""
+        """Keeps a worker away from the user's files, and has what earlier ones prepared."""
         return self.files.sandbox(self.stage.folders, self.stage.protect)
 
     def keep_preparations(self, worker: Worker) -> None:
-        """What the worker's script wrote until now (downloads, caches) is there for all later workers.
+        """Keep what the worker's script wrote so far (downloads, caches) for all later workers.
 
-        Call it while the worker stands at its first step: what it writes later is thrown away with its trial.
+        Call it while the worker waits at its first step: what it writes later is thrown away with its trial.
         """
         self.files.keep_preparations(worker)
 
@@ -137,8 +137,8 @@ class Trials:
         heard: Heard | None = None,
         argv: tuple[str, ...] | None = None,
     ) -> Worker:
-        """A new worker that trains under ``plan`` from its first step on; a group of them where the plan says
-        so, which trains as one: it must have been rehearsed. Raises Refusal if the script's files have
+        """A new worker that trains under ``plan`` from its first step on; if the plan says so, a group of
+        them that trains as one, which must have been rehearsed. Raises Refusal if the script's files have
         changed.
 
         ``whole``: it is not conversed with, and waited for by ``finish``. ``heard`` is told every line that
@@ -172,7 +172,7 @@ class Trials:
 
     def ranks(self, wish: Wish, folder: str, found: Findings | None, heard: Heard) -> WorkerGroup:
         """New workers to rehearse the first step in ``folder``. ``found``: by the one process before them.
-        ``heard`` is told what rank 0 prints, as it does.
+        ``heard`` gets what rank 0 prints, as it comes.
         """
         self.check_sources()
         job = Job(
@@ -187,7 +187,7 @@ class Trials:
     def _group(self, job: Job, wish: Wish, found: Findings | None, heard: Heard | None) -> WorkerGroup:
         environment = self._environment()
         if job.rehearsal:
-            environment["PYTHONUNBUFFERED"] = "1"  # what is printed is to be heard before it is stopped
+            environment["PYTHONUNBUFFERED"] = "1"  # output must be read before it is stopped
         with ExitStack() as closing:
             place = closing.enter_context(private_place())
             started: list[WorkerProcess] = []
@@ -199,7 +199,7 @@ class Trials:
             return WorkerGroup(started, closing.pop_all())
 
     def _own_group(self, job: Job, wanted: OwnRanks, heard: Heard | None) -> WorkerGroup:
-        """Each launch at a port of its own: two may stand beside each other."""
+        """Each launch has its own port: two may run at the same time."""
         self._count += 1
         job = replace(job, terminal=terminal_size())
         environment = self._environment()
@@ -247,9 +247,9 @@ class Trials:
             self.sources.imported(paths)
 
     def rehearse(self, plan: Plan, briefly: bool = False) -> None:
-        """To be called before a worker is started under ``plan``: where that is of several processes, the
-        script is rehearsed by so many, once. ``briefly``: as far as is needed to time it; what is to be kept
-        is rehearsed in full.
+        """Call it before starting a worker under ``plan``: if that has several processes, the script is
+        rehearsed in that many, once. ``briefly``: as far as needed to time it; what is to be kept is
+        rehearsed in full.
 
         Raises PlanRefused if they do not train what one trains, and all that ``rehearse`` raises.
         """
@@ -266,8 +266,8 @@ class Trials:
             raise PlanRefused("processes", "; ".join(refusals))
 
     def foreseen_rehearsal(self, plan: Plan, start_seconds: float) -> float:
-        """What is to be done before the next worker under ``plan`` is timed, in seconds: a brief rehearsal,
-        if one is to come.
+        """Seconds before the next worker under ``plan`` can be timed: a brief rehearsal, if one is
+        needed.
         """
         wish = self._wish(plan)
         return 0.0 if wish is None or wish.rehearsed in self._rehearsed else foreseen(start_seconds)
@@ -277,7 +277,7 @@ class Trials:
         return wish_of(plan) if self.stage.own_ranks is None else None
 
     def rank_input(self) -> Given | None:
-        """The standard input of a rank of a run, which reads all of what every other one does. None at a
+        """The standard input of a rank of a run, which reads all of it, like every other rank. None at a
         terminal, which is rank 0's, and if there is none.
         """
         if isinstance(self._standard_input, Stream):
@@ -285,7 +285,7 @@ class Trials:
         return None if isinstance(self._standard_input, Terminal) else self._standard_input.give()
 
     def _output(self) -> Output:
-        """Of the next worker, and what it reads."""
+        """The output of the next worker, and what it reads."""
         given = self._standard_input.give()
         return replace(self._where(), given=given, stands_in=self._standard_input.stands_in)
 

@@ -24,10 +24,10 @@ def train_whole(
     argv: tuple[str, ...] | None = None,
 ) -> WholeRun:
     """Train under ``plan`` to the end. If there is a ``pattern``, the metric ``name`` is what its group
-    catches on the lines that the script prints. ``argv`` stands in for the stage's.
+    matches in the script's output. ``argv`` replaces the stage's.
 
-    A training that fails, or is silent for ``timeout`` seconds in all, is told by the run's ``failure``.
-    Raises Refusal if the script's files cannot be protected, UsageError where the pattern catches what
+    A training that fails, or is silent for ``timeout`` seconds in all, is reported in the run's ``failure``.
+    Raises Refusal if the script's files cannot be protected, UsageError if the pattern matches something that
     is not a number.
     """
     reader = _Reader(pattern)
@@ -83,7 +83,7 @@ def _number(text: str) -> float:
 
 
 class _Reader:
-    """Hears the script's lines; what the pattern's group catches is kept with its time."""
+    """Reads the script's lines; keeps what the pattern's group matches, with its time."""
 
     def __init__(self, pattern: re.Pattern[str] | None) -> None:
         self._pattern = pattern

@@ -1,4 +1,4 @@
-"""The verbs as click reads them from the command line: their help, completion, and what makes no sense."""
+"""The verbs as click reads them from the command line: their help, completion, and errors."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ VERBS = (doctor, profile, tune, report, run, verify, export, scale, techniques, 
 found, carries the verb out and returns the exit code. It raises HastenError for what a user can meet.
 Where it leaves something when it is interrupted, ``kept``, given the same, says what.
 """
-_COMPLETE = "_HASTEN_COMPLETE"  # set by the shell that wants the rest of a word
+_COMPLETE = "_HASTEN_COMPLETE"  # set by the shell that asks for completions
 _DESCRIPTION = """\
 Find out why a PyTorch training script is slow on this machine, and train it faster, unchanged.
 
 \b
-hasten doctor                         what is this machine, and what hinders training on it?
+hasten doctor                         what is this machine, and what slows training down?
 hasten profile train.py --epochs 5    where does a step's time go?
 hasten tune train.py --epochs 5       try what may help, measure it, write a plan
 hasten report train.py                what did the last tune find?
@@ -38,32 +38,31 @@ hasten export train.py                the plan as ordinary PyTorch code
 hasten scale train.py --to 64         what would more machines bring?
 hasten techniques                     what is there to try, and what of it applies here?
 
-What follows the script's name belongs to the script. hasten VERB --help lists a verb's own options.
+Everything after the script's name belongs to the script. hasten VERB --help lists a verb's own options.
 """
 _SCRIPT = (
-    "SCRIPT is the Python script or notebook that trains. What follows it are its own arguments, passed on "
-    "as they are."
+    "SCRIPT is the Python script or notebook that trains. Everything after it is passed on to it unchanged."
 )
 
 
 class Verb(click.Command):
-    """Its errors name it, and what follows the script's name is neither checked nor completed as its own."""
+    """Its errors name it, and nothing after the script's name is checked or completed as its own."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
-            error.ctx = error.ctx or ctx  # of a value that is missing click does not say whose it is
+            error.ctx = error.ctx or ctx  # for a missing value, click does not say which command
             raise
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        if ctx.params.get("words"):  # what follows is the script's own
+        if ctx.params.get("words"):  # the rest belongs to the script
             return files(ctx, self.params[0], incomplete)
         return super().shell_complete(ctx, incomplete)
 
 
 class Verbs(click.Group):
-    """All of them: a word that is none is answered with those that may have been meant."""
+    """All of them: an unknown word is answered with similar ones."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         rest = super().parse_args(ctx, args)
@@ -83,16 +82,16 @@ class Verbs(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """In the order of their use, each with all of its line."""
+        """In the order of their use, each with its whole line."""
         with formatter.section("Verbs"):
             formatter.write_dl([(name, verb.short_help or "") for name, verb in self.commands.items()])
 
 
 def parse(words: Sequence[str] | None = None) -> SimpleNamespace:
-    """What was typed: ``verb``, the module that carries it out; ``script`` or ``module``, and its own
+    """What was typed: ``verb``, the module that runs it; ``script`` or ``module``, and its own
     ``arguments``; and the verb's options by their names.
 
-    Raises SystemExit after help, and with 2, once all is said, where a word makes no sense.
+    Raises SystemExit after help, and with 2, after its message, for a word that makes no sense.
     """
     command = _command()
     if _COMPLETE in os.environ:
@@ -159,7 +158,7 @@ def _help() -> click.Option:
 
 
 def _telling(option: str, text: Callable[[click.Context], str], words: str, *short: str) -> click.Option:
-    """An option that prints ``text`` and ends. Raises OutputLost if nobody takes it."""
+    """An option that prints ``text`` and ends. Raises OutputLost if it cannot be written."""
 
     def tell(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
         if wanted and not context.resilient_parsing:

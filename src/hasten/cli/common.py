@@ -32,10 +32,10 @@ def script_of(arguments: SimpleNamespace) -> Script:
 
 
 def stage_of(script: Script, found: Distribution, arguments: SimpleNamespace) -> Stage:
-    """Where the script is watched, its output shown, as --allow-writes, --json, --nproc-per-node
-    and --backend say. ``found``: how the script is trained by several processes, as it reads.
+    """The stage on which the script is watched, as --allow-writes, --json, --nproc-per-node
+    and --backend say. ``found``: how the script trains in several processes, read from its source.
 
-    Raises UsageError if the script, or this machine, is not for this many ranks.
+    Raises UsageError if the script, or this machine, cannot have this many ranks.
     """
     from ..bench.stage import Stage
     from ..launch.chosen import own_ranks_of
@@ -83,10 +83,10 @@ def require_folder() -> None:
     try:
         os.getcwd()
     except OSError:
-        raise UsageError("the working directory was deleted: change into one that is there") from None
+        raise UsageError("the working directory was deleted: change into one that exists") from None
 
 
 def require_platform() -> None:
-    """Raises Refusal on Windows, the one place where hasten does not work."""
+    """Raises Refusal on Windows, the only system where hasten does not work."""
     if sys.platform == "win32":
         raise Refusal("hasten does not run on Windows itself; it runs in WSL2, where the same commands work")

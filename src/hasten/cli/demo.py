@@ -46,7 +46,7 @@ def execute(arguments: SimpleNamespace) -> int:
         (path_of_plan,) = Path(folder, ".hasten").glob("*/plan.toml")
         plan = path_of_plan.read_text(encoding="utf-8")
     console = open_console(sys.stdout)
-    console.print(f"\nThe plan that was written:\n\n{plan}", soft_wrap=True)
+    console.print(f"\nThe plan:\n\n{plan}", soft_wrap=True)
     console.print(
         f"One whole run each, start and evaluation included: plain {plain:.1f} s, "
         f"under the plan {planned:.1f} s.\n"

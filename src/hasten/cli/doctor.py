@@ -1,4 +1,4 @@
-"""``hasten doctor [SCRIPT]``: what is this machine, and what stands in the way? Nothing is run."""
+"""``hasten doctor [SCRIPT]``: what is this machine, and what slows training down? Runs nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .common import console_for, require_platform, script_of
 from .options import JSON, script
 
 NAME = "doctor"
-HELP = "say what this machine is and what hinders fast training on it; read a script for devices written in"
+HELP = "say what this machine is and what slows training down on it; find hard-coded devices in a script"
 PARAMETERS = (JSON, *script(required=False))
 
 

@@ -1,4 +1,6 @@
-"""Signals that ask for an end: each unwinds as an error does, so that workers and protection go, too."""
+"""Signals that ask for an end: each unwinds like an error, so that workers and protection are cleaned up,
+too.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 def heed() -> None:
     """From now on SIGTERM, SIGHUP and SIGQUIT raise Ended, a SystemExit, as SIGINT raises KeyboardInterrupt.
 
-    One that is ignored (SIGHUP by nohup) stays so.
+    An ignored one (SIGHUP under nohup) stays ignored.
     """
     for number in _ENDING[1:]:
         if signal.getsignal(number) != signal.SIG_IGN:
@@ -27,7 +29,7 @@ def heed() -> None:
 
 
 class Ended(SystemExit):
-    """A signal asked for an end; its code is the one that a shell gives such an end."""
+    """A signal asked for an end; its code is the shell's for that signal."""
 
     @property
     def signal_name(self) -> str:
@@ -36,7 +38,7 @@ class Ended(SystemExit):
 
 @contextmanager
 def not_again() -> Iterator[None]:
-    """For what is left to say once everything is taken down: nobody need ask a second time."""
+    """For the last messages after everything is cleaned up: further signals are ignored."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in _ENDING}
     try:
         yield
@@ -50,8 +52,8 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _unraisable(unraisable: sys.UnraisableHookArgs) -> None:
-    """A signal that came inside a finalizer or a weak reference's callback was lost: Python only prints
-    what is raised there. It is sent again, once that callback is over.
+    """A signal that arrives inside a finalizer or a weak reference's callback is lost: Python only prints
+    what is raised there. It is sent again after that callback.
     """
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
         number: int = signal.SIGINT

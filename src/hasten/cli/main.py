@@ -1,4 +1,4 @@
-"""``hasten``: parse the command line, hand over to a verb, turn errors into one clear message and an exit
+"""``hasten``: parse the command line, call a verb, turn errors into one clear message and an exit
 code.
 """
 
@@ -57,7 +57,7 @@ def _carried_out(argv: list[str] | None) -> int:
             raise
         say(f"hasten: {error}", lines=error.has_lines)
         return error.exit_code
-    except BrokenPipeError:  # whoever read our output has gone, and nothing is left to say
+    except BrokenPipeError:  # the reader of our output is gone
         return 1
     except OSError as error:
         if not is_full(error) or arguments.debug:
@@ -68,17 +68,17 @@ def _carried_out(argv: list[str] | None) -> int:
 
 
 def _kept(arguments: SimpleNamespace) -> str:
-    """What the verb that was interrupted leaves, and how to go on; "" for nothing."""
+    """What the interrupted verb leaves, and how to continue; "" for nothing."""
     told = getattr(arguments.verb, "kept", None)
     return str(told(arguments)) if told is not None else ""
 
 
 def _parse(argv: list[str] | None) -> SimpleNamespace:
-    from .commands import parse  # only now that the user's modules are last: click is none of theirs
+    from .commands import parse  # only after the user's modules are last: click must not be one of theirs
 
     try:
         return parse(argv)
-    except SystemExit:  # after --help and --version, or of an error
+    except SystemExit:  # after --help and --version, or for an error
         standard_streams.finish()
         raise
 
@@ -90,7 +90,7 @@ def _check_json_target(arguments: SimpleNamespace) -> None:
 
 
 def _report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """An error of our own, or with --debug any: as Python shows it, names and texts of strangers made
+    """An error of our own, or with --debug any, as Python shows it, with control characters in names made
     visible.
     """
     say("".join(traceback.format_exception(kind, error, trace)).rstrip("\n"), lines=True)

@@ -1,4 +1,4 @@
-"""The options that several verbs have, as click declares them. All of ours come before the script's name."""
+"""Options shared by several verbs, as click declares them. All of ours come before the script's name."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from click.shell_completion import CompletionItem
 from .values import MOST_PROCESSES, file_name, whole_number
 
 BACKENDS = ("gloo", "shm", "mpi", "ccl")
-"""Those that may stand in for the one that a script names."""
+"""Those that may replace the one that a script names."""
 
 
 class OneOf(click.Choice[str]):
-    """An option's type. What is no choice is quoted as it was typed, with all that are."""
+    """An option's type. An invalid choice is quoted as typed, with all valid ones."""
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         return f"invalid choice: {value!r} (choose from {', '.join(map(repr, self.choices))})"
@@ -32,7 +32,7 @@ def _names_of_techniques(context: click.Context, parameter: click.Parameter, beg
 
 
 def script(required: bool = True) -> tuple[click.Parameter, ...]:
-    """``words``: the script's name, or with ``as_module`` a module's, and all that follows, as it is."""
+    """``words``: the script's name, or with ``as_module`` a module's, and everything after it, unchanged."""
 
     def named(context: click.Context, parameter: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
         if not words and context.params.get("as_module"):
@@ -46,7 +46,7 @@ def script(required: bool = True) -> tuple[click.Parameter, ...]:
         click.Option(
             ["-m", "as_module"],
             is_flag=True,
-            help="take SCRIPT for a module's name, such as package.train, and run it as python -m does",
+            help="treat SCRIPT as a module's name, such as package.train, and run it like python -m",
         ),
         click.Argument(
             ["words"],
@@ -64,19 +64,19 @@ def ranks(do: str) -> tuple[click.Option, ...]:
     """``do``: what is done with this many processes: "tune"."""
     return (
         nproc_per_node(f"for a script that is distributed itself: {do} it in N processes on this machine"),
-        backend("stands in for the backend that such a script names, on CPUs"),
+        backend("use this instead of the backend that such a script names, on CPUs"),
     )
 
 
 def nproc_per_node(text: str) -> click.Option:
-    """How many ranks a script has that is distributed itself; None if it is not said. ``text``: its help,
+    """How many ranks a script has that is distributed itself; None if not given. ``text``: its help,
     which differs by verb.
     """
     return click.Option(["--nproc-per-node"], metavar="N", type=whole_number(1, MOST_PROCESSES), help=text)
 
 
 def backend(text: str) -> click.Option:
-    """By hasten's name for it, one of BACKENDS; None if the script's own stays. ``text``: its help."""
+    """hasten's name for it, one of BACKENDS; None keeps the script's own. ``text``: its help."""
     return click.Option(["--backend"], type=OneOf(BACKENDS), help=text)
 
 
@@ -107,7 +107,7 @@ ONLY = click.Option(
     ["--only"],
     metavar="NAME",
     multiple=True,
-    help="try this technique and those named likewise, and no others (repeatable; default: all that apply)",
+    help="try only this technique (repeatable; default: all that apply)",
     shell_complete=_names_of_techniques,
 )
 JSON = click.Option(
@@ -120,11 +120,11 @@ JSON = click.Option(
 ALLOW_WRITES = click.Option(
     ["--allow-writes"],
     is_flag=True,
-    help="measure even where the script cannot be kept from writing its files (checkpoints, logs)",
+    help="measure even if the script cannot be kept from writing its files (checkpoints, logs)",
 )
 WAIT = click.Option(
     ["--wait"],
     is_flag=True,
-    help="where another hasten is measuring in this folder, wait for its end instead of stopping",
+    help="if another hasten is measuring in this folder, wait for it to end instead of stopping",
 )
 QUIET = click.Option(["--quiet"], is_flag=True, help="no progress, and only the result")

@@ -15,7 +15,7 @@ NAME = "profile"
 HELP = "watch a script train and say where the time of a run and of a step goes"
 DEFAULT_STEPS, DEFAULT_WARMUP = 30, 10
 DEFAULT_SECONDS = 30.0
-SCRIPT_FAILED = 1  # the exit code where the script failed after it had been seen for long enough
+SCRIPT_FAILED = 1  # the exit code if the script failed after it was watched long enough
 PARAMETERS = (
     click.Option(
         ["--steps"],
@@ -29,16 +29,16 @@ PARAMETERS = (
         type=whole_number(1, MOST_STEPS),
         default=DEFAULT_WARMUP,
         metavar="STEPS",
-        help=f"steps before, not counted (default {DEFAULT_WARMUP})",
+        help=f"warm-up steps, not counted (default {DEFAULT_WARMUP})",
     ),
     click.Option(
         ["--seconds"],
         type=positive_seconds,
         metavar="SECONDS",
-        help="after these steps, watch on until an epoch has ended, for so long at most (default "
-        f"{DEFAULT_SECONDS:.0f}, where it is known to end within that)",
+        help="after these steps, watch on until an epoch has ended, for at most this long (default "
+        f"{DEFAULT_SECONDS:.0f}, if it is known to end within that)",
     ),
-    click.Option(["--whole"], is_flag=True, help="watch on to the end of the script, however long it takes"),
+    click.Option(["--whole"], is_flag=True, help="watch to the end of the script, however long it takes"),
     *ranks("watch"),
     WAIT,
     ALLOW_WRITES,
@@ -63,7 +63,7 @@ def execute(arguments: SimpleNamespace) -> int:
 
     require_platform()
     script = script_of(arguments)
-    stage = stage_of(script, distribution_of(script), arguments)  # before anything is waited for
+    stage = stage_of(script, distribution_of(script), arguments)  # before any waiting
     on = WatchOn(arguments.seconds or DEFAULT_SECONDS, arguments.seconds is not None, arguments.whole)
     with beside_nobody(Workspace(script), arguments.wait, say), Trials(stage) as trials:
         observation, _ = observe(trials, arguments.steps, arguments.warmup, on=on)

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from ..tuning.history import PastTune
 
 NAME = "report"
-HELP = "show again what the last tune of a script found; nothing is measured"
+HELP = "show again what the last tune of a script found; measures nothing"
 PARAMETERS = (JSON, *script())
 _ENDED = {
-    "open": "goes on, or was killed",
+    "open": "is still running, or was killed",
     "failed": "failed",
     "interrupted": "was interrupted",
     "killed": "was killed",
@@ -45,7 +45,7 @@ def execute(arguments: SimpleNamespace) -> int:
 
 
 def _last(script: Script) -> tuple[PastTune | None, PastTune, TuneResult]:
-    """The last tune that came to a result, with it, and the one after it that has not, if any."""
+    """The last tune with a result, its result, and the later one without, if any."""
     from ..errors import UsageError
     from ..scripts.workspace import Workspace
     from ..tuning.history import past_tunes
@@ -59,11 +59,11 @@ def _last(script: Script) -> tuple[PastTune | None, PastTune, TuneResult]:
         f"the last one, of {_when(later)}, {_ENDED.get(later.state, 'ended')}" if later else "none began"
     )
     left = best_so_far(script)
-    raise UsageError(f"no tune of {script.label} has come to a result: {without}. {left or _advice(script)}")
+    raise UsageError(f"no tune of {script.label} has reached a result: {without}. {left or _advice(script)}")
 
 
 def _advice(script: Script) -> str:
-    return f"Tune it by: hasten tune {script.label}"
+    return f"Tune it: hasten tune {script.label}"
 
 
 def _of_a_later_one(script: Script, later: PastTune | None, result: TuneResult) -> list[str]:

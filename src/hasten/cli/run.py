@@ -41,16 +41,16 @@ PARAMETERS = (
         ["--plan"],
         metavar="FILE",
         type=file_name,
-        help="a plan elsewhere than in .hasten/NAME/plan.toml",
+        help="a plan other than .hasten/NAME/plan.toml",
         callback=_one_of_both,
         shell_complete=files,
     ),
-    click.Option(["--no-plan"], is_flag=True, help="train as without hasten", callback=_one_of_both),
+    click.Option(["--no-plan"], is_flag=True, help="train without hasten's help", callback=_one_of_both),
     *TECHNIQUES,
     click.Option(
         ["--strict"],
         is_flag=True,
-        help="stop where the plan was made for something else or does not apply",
+        help="stop if the plan was made for something else or does not apply",
     ),
     click.Option(
         ["--tune"],
@@ -68,8 +68,8 @@ PARAMETERS = (
     click.Option(
         ["--ranks"],
         type=OneOf(("ours", "script")),
-        help="whether hasten divides the training among processes, or the script does so itself, as under "
-        "torchrun (default: as the script reads)",
+        help="whether hasten divides the training among processes, or the script itself does, as under "
+        "torchrun (default: read from the script)",
     ),
     backend("stands in for the backend that the script names, on CPUs"),
     click.Option(
@@ -129,7 +129,7 @@ def execute(arguments: SimpleNamespace) -> int:
 
 
 def _plan(arguments: SimpleNamespace, script: Script) -> tuple[SavedPlan, str]:
-    """The plan that was asked for, and where it comes from."""
+    """The requested plan, and where it comes from."""
     from ..errors import UsageError
     from ..plans import unconfirmed
     from ..plans.files import SavedPlan, changed, read_plan
@@ -140,7 +140,7 @@ def _plan(arguments: SimpleNamespace, script: Script) -> tuple[SavedPlan, str]:
     if arguments.no_plan and (arguments.tune or arguments.retune_every):
         raise UsageError("--no-plan trains as without hasten: leave out --tune and --retune-every")
     if arguments.no_plan and (arguments.use or arguments.without):
-        raise UsageError("--no-plan trains as without hasten: leave out --use and --without")
+        raise UsageError("--no-plan trains without any technique: leave out --use and --without")
     empty = changed(SavedPlan(BASELINE), arguments.use, arguments.without)
     if arguments.no_plan:
         return empty, ""
@@ -158,8 +158,8 @@ def _plan(arguments: SimpleNamespace, script: Script) -> tuple[SavedPlan, str]:
     if left is not None:
         path = workspace.unconfirmed_path
         say(
-            f"the plan in {path} is not used, since it is {unconfirmed.caveat(left)}. To train under it all "
-            f"the same: hasten run --plan {path} {script.label}"
+            f"the plan in {path} is not used, because it is {unconfirmed.caveat(left)}. To train under it "
+            f"anyway: hasten run --plan {path} {script.label}"
         )
     if arguments.strict:
         raise UsageError(f"there is no plan for {script.label}. Make one with: hasten tune {script.label}")
@@ -173,8 +173,8 @@ def _plan(arguments: SimpleNamespace, script: Script) -> tuple[SavedPlan, str]:
 def _pace(
     saved: SavedPlan, arguments: SimpleNamespace, script: Script, remarks: Sequence[str]
 ) -> TunedPace | None:
-    """What steps took when the plan was tuned; None if this run is of another plan, script, machine or
-    number of processes, or has other arguments.
+    """Step time in the tune; None if this run differs in plan, script, machine or
+    number of processes, or in its arguments.
     """
     from ..launch.launched_rank import launched_rank
     from ..plans.pace import pace_of
@@ -188,7 +188,7 @@ def _pace(
 
 
 def _sample_folder(script: Script) -> str:
-    """Where samples are kept for later runs; "" if that cannot be."""
+    """Where samples are kept for later runs; "" if impossible."""
     from ..errors import UnsafeFile, UsageError
     from ..plans.own import prepare
     from ..safe_files import make_folder
@@ -207,7 +207,7 @@ def _sample_folder(script: Script) -> str:
 def _about_quality(
     plan: Plan, arguments: SimpleNamespace, script: Script, distribution: Distribution
 ) -> list[str]:
-    """What to say where the plan changes the training itself, with the command that judges it."""
+    """The message if the plan changes the training itself, with the command that judges it."""
     from ..inside.techniques.catalog import changing
 
     changed = changing(plan).techniques
@@ -221,6 +221,6 @@ def _about_quality(
         options += ["--backend", arguments.backend] if arguments.backend else []
     words = [*map(shlex.quote, options), script.label, *map(shlex.quote, script.arguments)]
     return [
-        f"{', '.join(changed)} changes the training itself. Whether the model is as good is seen by: "
+        f"{', '.join(changed)} changes the training itself. To check that the model is as good: "
         f"hasten verify {' '.join(words)}"
     ]

@@ -1,4 +1,4 @@
-"""Whose modules the command line itself uses: never the user's, which may be called like our libraries."""
+"""The command line never imports the user's modules, which may have the names of our libraries."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 
 def users_last() -> None:
-    """The working directory and PYTHONPATH are looked through after everything else.
+    """Search the working directory and PYTHONPATH after everything else.
 
-    That of the script is not touched: a worker is a process of its own.
+    The script's own search path is not touched: a worker is a separate process.
     """
     ours = str(Path(__file__).resolve().parent.parent.parent)
     users = {""}

@@ -1,4 +1,4 @@
-"""The standard streams: there may be none, or nobody who takes what is written."""
+"""The standard streams: they may be missing, or their reader gone."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from ..report.console import Outlet
 
 
 def prepare() -> None:
-    """Where a standard stream is closed, keep its number: a file of ours that got it would be written to.
+    """If a standard stream is closed, occupy its number: otherwise one of our files could get it.
 
-    What is put there takes nothing and is not inherited: a script that takes our place finds it closed.
+    The substitute discards everything and is not inherited: a script that replaces us finds it closed.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDONLY)  # the lowest number that is free: this one
+            os.open(os.devnull, os.O_RDONLY)  # uses the lowest free number: this one
     sys.stdout = sys.stdout or _writes_nowhere(1)
     sys.stderr = sys.stderr or _writes_nowhere(2)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # rather a name that is spelled out than an error
+        sys.stdout.reconfigure(errors="backslashreplace")  # escape a name rather than fail
 
 
 def finish() -> None:
-    """Write out what is left. Raises OutputLost or BrokenPipeError where standard output does not take it."""
+    """Write what is left. Raises OutputLost or BrokenPipeError if standard output does not take it."""
     Outlet(sys.stdout).flush()
 
 
 def let_go() -> None:
-    """What was not taken yet goes nowhere, so that Python has nothing to complain of when it ends."""
+    """Discard what was not taken yet, so that Python does not complain when it ends."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -46,7 +46,7 @@ def _writes_nowhere(number: int) -> TextIO:
 
 
 def _throw_away(stream: TextIO) -> None:
-    """What is written, and was not taken yet, goes nowhere from now on."""
+    """Discard what was not taken yet, and everything written from now on."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

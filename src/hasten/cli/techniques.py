@@ -1,4 +1,4 @@
-"""``hasten techniques [SCRIPT]``: what is there to try, and what of it applies here?"""
+"""``hasten techniques [SCRIPT]``: which techniques are there, and which apply here?"""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NAME = "tune"
 HELP = "find the plan under which a script trains fastest here, with accuracy held"
 DEFAULT_BUDGET = 200.0
-NOT_CHECKED = 6  # the exit code where something was faster, and accuracy could not be checked
+NOT_CHECKED = 6  # the exit code if something was faster, and accuracy could not be checked
 PARAMETERS = (
     click.Option(
         ["--budget"],
@@ -50,8 +50,8 @@ PARAMETERS = (
     click.Option(
         ["--fresh"],
         is_flag=True,
-        help="measure all anew; otherwise the search begins with what tunes of the last day have measured of "
-        "the same script, arguments, local modules, machine and versions",
+        help="measure everything again; otherwise the search starts from what tunes of the last day measured "
+        "for the same script, arguments, local modules, machine and versions",
     ),
     *ranks("tune"),
     QUIET,
@@ -131,19 +131,19 @@ def budget_seconds(budget: float | ShareOfRun, script: Script) -> float:
 
 
 def kept(arguments: SimpleNamespace) -> str:
-    """What an interrupted tune leaves. Raises nothing: it may have been interrupted before all is known."""
+    """What an interrupted tune leaves. Raises nothing: the interruption may have come early."""
     from ..errors import HastenError
 
     found = ""
     with suppress(HastenError, OSError):
         found = best_so_far(script_of(arguments), _rank_options(arguments))
-    go_on = "To go on from there and have it confirmed: the same command again"
+    go_on = "To resume and confirm it, repeat the same command"
     return f"finished trials are in the journal{f'. {found}. {go_on}' if found else ''}"
 
 
 def best_so_far(script: Script, rank_options: str = "") -> str:
-    """The best plan that is not confirmed, and what to do with it; "" for none. ``rank_options``: as
-    ``TuneResult`` has them.
+    """The best unconfirmed plan, and what to do with it; "" for none. ``rank_options``: as in
+    ``TuneResult``.
     """
     from ..plans import unconfirmed
     from ..scripts.workspace import Workspace

@@ -1,4 +1,4 @@
-"""Values of options, checked before anything is started: their types, and where the disk must be asked."""
+"""Option values, checked before anything starts: their types, and whether files can be written."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import click
 from ..errors import UsageError
 
 MOST_PROCESSES = 4096
-"""As many as a plan may ask for; how many the machine has room for is told when it is known."""
+"""The most a plan may ask for; how many fit the machine is checked later."""
 MOST_SEED = 2**63 - 1
-"""torch takes more, and numpy and PYTHONHASHSEED take less: those are given the remainder by 2**32."""
+"""torch accepts more, numpy and PYTHONHASHSEED less: those get the remainder modulo 2**32."""
 MOST_STEPS = 1_000_000
 MOST_SEEDS = 1000
 LEAST_AGAIN = 1000  # steps after which a run may try again: to try takes hundreds
@@ -95,7 +95,7 @@ def steps_or_minutes(text: str) -> tuple[int | None, float | None]:
 
 
 def file_name(text: str) -> str:
-    """An option's type: anything but an empty name, which would be taken for none."""
+    """An option's type: anything but an empty name, which would count as none."""
     if not text:
         raise click.BadParameter("expected a file, found an empty name")
     return text
@@ -107,7 +107,7 @@ def shortened(text: str) -> str:
 
 
 def check_json_target(target: str | None, script: str | None) -> None:
-    """Raises UsageError if a result could not be written when all is measured. Leaves no trace."""
+    """Raises UsageError if a result could not be written after measuring. Leaves no trace."""
     if target is None or target == "-":
         return
     path = os.path.realpath(target)
@@ -122,7 +122,7 @@ def check_json_target(target: str | None, script: str | None) -> None:
 
 
 def _try_writing(path: str) -> None:
-    """A new file is removed again; a pipe is not opened, since whoever reads it may come later."""
+    """A new file is removed again; a pipe is not opened, because its reader may come later."""
     try:
         if stat.S_ISFIFO(os.stat(path).st_mode):
             return

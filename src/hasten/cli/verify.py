@@ -49,21 +49,21 @@ PARAMETERS = (
     click.Option(
         ["--metric"],
         metavar="NAME|[NAME=]PATTERN",
-        help="how good the model is: the NAME of what the script tells by hasten.metric(NAME=...) (default: "
-        "the first that it tells), or a regular expression whose one group catches the number in the lines "
+        help="how good the model is: the NAME that the script reports with hasten.metric(NAME=...) (default: "
+        "the first one), or a regular expression whose one group matches the number in the lines "
         "that the script prints, such as 'accuracy ([0-9.]+)'; the last value is the final quality",
     ),
     click.Option(
         ["--lower-is-better"],
         is_flag=True,
-        help="as is assumed of names with loss, error or perplexity in them",
+        help="the default for names with loss, error or perplexity in them",
     ),
     click.Option(
         ["--seeds"],
         type=whole_number(2, MOST_SEEDS),
         default=DEFAULT_SEEDS,
         metavar="SEEDS",
-        help=f"trainings of each, 2 at least (default {DEFAULT_SEEDS})",
+        help=f"trainings of each, at least 2 (default {DEFAULT_SEEDS})",
     ),
     click.Option(
         ["--tolerance"],
@@ -96,7 +96,7 @@ def execute(arguments: SimpleNamespace) -> int:
     require_platform()
     wanted = wanted_metric(arguments.metric) if arguments.metric is not None else Wanted()
     script = script_of(arguments)
-    if arguments.wait:  # the plan to verify is the one that a tune is about to write
+    if arguments.wait:  # the plan to verify is the one that the tune will write
         with beside_nobody(Workspace(script), True, say):
             pass
     saved = plan_asked_for(arguments, script)

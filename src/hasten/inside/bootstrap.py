@@ -1,8 +1,8 @@
 """Entry of a worker process: ``python bootstrap.py`` with the job in the environment.
 
-Run by path and not by ``-m``, so that hasten may be installed in another environment than the script's: only
-this package is made importable, nothing else of that environment. Python's own modules are taken from
-Python's library, whatever lies on the script's path.
+Run by path and not by ``-m``, so that hasten may be installed in a different environment from the script's:
+only this package is made importable, nothing else from there. Python's own modules come from Python's
+library, whatever is on the script's path.
 """
 
 import os
@@ -13,7 +13,7 @@ BEFORE = frozenset(sys.modules)  # what any script would find imported
 
 
 def pythons_own(path: list[str]) -> list[str]:
-    """Of a path, the folders of Python's own modules."""
+    """The folders of Python's own modules in a path."""
     library = os.path.dirname(os.__file__)
     return [entry for entry in path if entry == library or entry.endswith((".zip", "lib-dynload"))]
 

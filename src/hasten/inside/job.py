@@ -1,4 +1,4 @@
-"""What a worker is told when it starts: one JSON object in an environment variable of our own."""
+"""A worker's job: one JSON object in our own environment variable."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..records.run_pace import WatchedRun
 from ..records.run_tuning import RunTuning
 
 VARIABLE = "HASTEN_JOB"
-# Files in a rehearsal's folder. Their presence asks for something:
+# Files in a rehearsal's folder. Their presence requests something:
 IN_FLOAT64, WITH_SUM = "float64", "sum"  # compute in float64; take the loss for a sum over samples
 CLOCKS, AHEAD = "clocks", "clocks-ahead"  # replace the clocks; let them run ahead
 SHORT = "short-epochs"  # end each epoch after a few batches
-# or tells something:
+# or reports something:
 EPOCH = "epoch-ended"  # an epoch has ended by itself
 SEEN = "one-process.seen"  # digests of the samples and of the models of the first step
 COURSE = "one-process.course"  # the course of the training in one process
@@ -31,8 +31,8 @@ def shortened(batches: int, share: float) -> int:
 @dataclass(frozen=True)
 class Sandbox:
     """``folders`` must be protected; ``layers`` is where their layers go; ``prelude`` has layers kept from an
-    earlier worker, by the place that they cover. ``through`` are folders that are written as they are;
-    ``aside``, one of them, is removed with the trials.
+    earlier worker, by the place that they cover. ``through`` are folders that are written directly;
+    ``aside``, one of them, is deleted with the trials.
     """
 
     folders: tuple[str, ...]
@@ -40,19 +40,17 @@ class Sandbox:
     prelude: Mapping[str, str] = field(default_factory=dict)
     through: tuple[str, ...] = ()
     aside: str = ""
-    required: bool = (
-        True  # where no overlay can be laid writes are denied; if they cannot be, no script starts
-    )
+    required: bool = True  # without overlays, writes are denied; if that is impossible, no script starts
 
 
 @dataclass(frozen=True)
 class Perturbation:
-    """Noise added to a baseline, as large as a plan's rounding, ``relative`` to each layer's values."""
+    """Noise added to a baseline, the size of a plan's rounding, ``relative`` to each layer's values."""
 
     relative: float
-    redraw: bool = False  # other random numbers than the baseline's, from the first step on
+    redraw: bool = False  # different random numbers from the baseline's, from the first step on
     seed: int = 0
-    after: int = 0  # steps without any
+    after: int = 0  # steps without noise
 
 
 @dataclass(frozen=True)
@@ -82,11 +80,11 @@ class Ranks:
     """This worker is one of ``world_size`` that train one script together, each on its slice of a batch.
 
     All of them get the same job seed and PYTHONHASHSEED, so that they build the same model and draw the same
-    batches. ``store``: where they meet, by ``file:///PATH`` (a file that does not exist yet and that all see,
-    a new one for each launch) or by ``tcp://HOST:PORT``, which rank 0 serves. ``memory``: two descriptors of
-    empty memory (memfd_create) that all inherit, for ranks that see neither each other's /proc nor /dev/shm;
-    without, they find memory themselves. A rank binds itself to ``cores`` (their numbers), if there are any;
-    the launcher sets the number of threads and CUDA_VISIBLE_DEVICES.
+    batches. ``store``: where they meet, as ``file:///PATH`` (a file that does not exist yet and that all can
+    see, a new one for each launch) or ``tcp://HOST:PORT``, which rank 0 serves. ``memory``: two descriptors
+    of empty memory (memfd_create) that all inherit, for ranks that see neither each other's /proc nor
+    /dev/shm; without them, ranks find memory themselves. A rank binds itself to ``cores`` (their numbers), if
+    there are any; the launcher sets the number of threads and CUDA_VISIBLE_DEVICES.
     """
 
     rank: int
@@ -132,8 +130,8 @@ class Job:
     strict: bool = False  # a technique that does not apply ends the run
     module: bool = False  # argv[0] names a module, as with python -m
     closely: bool = False  # time the lines at which steps wait, and phases on the GPU itself
-    whole: bool = False  # train to the end as `hasten run` does, and send a summary of it only then
-    ranks: Ranks | None = None  # None: it trains alone, or knows of the others itself
+    whole: bool = False  # train to the end like `hasten run`, and only then send a summary
+    ranks: Ranks | None = None  # None: it trains alone, or handles ranks itself
     own_group: OwnGroup | None = None
     watched: WatchedRun | None = None  # a run says where its steps become slower; None: it does not look
     tuning: RunTuning | None = None  # a run tries techniques as it trains; None: it does not

@@ -1,5 +1,5 @@
-"""What is kept for objects of the script's, for as long as they live: when to drop them is the script's
-business.
+"""Values kept for the script's objects for as long as these live: the script decides when to drop
+them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ Reference = Callable[[], Any]
 
 
 def reference(one: object, gone: Callable[[object], object] | None = None) -> Reference:
-    """One that does not keep ``one`` alive. What cannot be referred to weakly, such as a list, is held."""
+    """A reference that does not keep ``one`` alive. What cannot be weakly referenced, such as a list, is
+    held.
+    """
     try:
         return weakref.ref(one, gone)
     except TypeError:
@@ -22,13 +24,13 @@ def reference(one: object, gone: Callable[[object], object] | None = None) -> Re
 
 
 def can_go(one: object) -> bool:
-    """Whether ``reference`` does not hold it."""
+    """Whether ``reference`` does not keep it alive."""
     return type(one).__weakrefoffset__ != 0
 
 
 class Living(Generic[Kept]):
-    """A value for each object, by which object it is and not by what it equals. With the object goes the
-    value, which ``gone`` is told of then.
+    """A value for each object, by identity and not by equality. The value goes with its object, and then
+    ``gone`` gets it.
     """
 
     def __init__(self, gone: Callable[[Kept], None] = lambda kept: None) -> None:
@@ -44,7 +46,7 @@ class Living(Generic[Kept]):
         return found[1] if found is not None else None
 
     def items(self) -> Iterator[tuple[Any, Kept]]:
-        """Of the objects that live, in the order in which they were put."""
+        """Living objects and their values, in insertion order."""
         for refer, kept in self._kept.copy().values():
             one = refer()
             if one is not None:
@@ -63,7 +65,7 @@ class Living(Generic[Kept]):
         return len(self._kept)
 
     def drop(self, one: object) -> None:
-        """As if it were gone; nobody is told."""
+        """As if it were gone, without calling ``gone``."""
         self._kept.pop(id(one), None)
 
     def clear(self) -> None:

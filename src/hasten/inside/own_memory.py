@@ -1,4 +1,4 @@
-"""Memory that this process has for itself, and that the machine has left."""
+"""Private memory of this process, and free memory of the machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def private_bytes() -> int | None:
 
 
 def free_bytes() -> int | None:
-    """Of main memory, whatever limits this process has; None if the system does not report it."""
+    """Free main memory, regardless of this process's limits; None if the system does not report it."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:"))

@@ -1,6 +1,6 @@
-"""All the global random state that a training draws from: torch's, its devices', Python's and numpy's.
+"""All global RNG state that a training draws from: torch's, its devices', Python's and numpy's.
 
-Generators that a script makes for itself (``torch.Generator``, ``numpy.random.default_rng``) are its own:
+Generators that a script creates itself (``torch.Generator``, ``numpy.random.default_rng``) are left to it:
 what is drawn from them is the same in two runs if nothing else differs.
 """
 
@@ -25,12 +25,12 @@ DRAWING_IN_PLACE = (  # methods of a tensor that fill it with random numbers
     *("normal_", "uniform_", "bernoulli_", "random_", "exponential_", "log_normal_", "cauchy_"),
     "geometric_",
 )
-_KINDS = ("cuda", "xpu", "mps", "mtia")  # modules of torch's with generators of their own
-_MOST_SEED = 2**63  # torch takes no more in all its generators
+_KINDS = ("cuda", "xpu", "mps", "mtia")  # torch modules with their own generators
+_MOST_SEED = 2**63  # not all of torch's generators take more
 
 
 def state_of_streams(torch: ModuleType) -> State:
-    """The global random streams as they stand: copies."""
+    """The current global RNG states, as copies."""
     numpy = sys.modules.get("numpy")
     return {
         "torch": torch.get_rng_state(),
@@ -41,7 +41,7 @@ def state_of_streams(torch: ModuleType) -> State:
 
 
 def set_streams(torch: ModuleType, state: State) -> None:
-    """Put the streams back to ``state``. Devices that are not in use here are left alone."""
+    """Restore the RNG states to ``state``. Devices not in use here are left alone."""
     torch.set_rng_state(state["torch"])
     here = dict(_devices(torch))
     for kind, states in state["devices"].items():
@@ -54,7 +54,7 @@ def set_streams(torch: ModuleType, state: State) -> None:
 
 
 def seed_streams(torch: ModuleType, seed: int) -> None:
-    """Seed all of them; torch also seeds its devices, those not in use yet included."""
+    """Seed all of them; torch also seeds its devices, including those not in use yet."""
     torch.manual_seed(seed % _MOST_SEED)
     random.seed(seed)
     numpy = sys.modules.get("numpy")
@@ -63,7 +63,9 @@ def seed_streams(torch: ModuleType, seed: int) -> None:
 
 
 def seed_before_imports(seed: int) -> None:
-    """Seed Python's stream, and numpy's as soon as the script imports it. torch is seeded where it comes."""
+    """Seed Python's stream, and numpy's as soon as the script imports it. torch is seeded when it is
+    imported.
+    """
     random.seed(seed)
     ImportSeam("numpy", lambda numpy: _seed_numpy(numpy, seed)).install()
 
@@ -81,23 +83,23 @@ def another_seed(*numbers: int) -> int:
 
 
 def fingerprint(torch: ModuleType) -> tuple[tuple[str, object], ...]:
-    """Equal where all streams are in the same state, in two processes too."""
+    """Equal if all RNG states are equal, even across processes."""
     return tuple(comparable(state_of_streams(torch)))
 
 
 def comparable(state: State) -> Iterator[tuple[str, object]]:
-    """Each stream's name, and a value that is equal where its state is."""
+    """Each stream's name, and a value that is equal if its state is."""
     yield "torch", _bytes(state["torch"])
     yield "random", state["random"]
     if state["numpy"] is not None:
-        _, keys, *rest = state["numpy"]  # where it stands, and a normal number that is left over
+        _, keys, *rest = state["numpy"]  # its position, and a left-over normal number
         yield "numpy", (keys.tobytes(), *rest)
     for kind, states in state["devices"].items():
         yield kind, [_bytes(one) for one in states]
 
 
 def stream_of(value: object) -> object:
-    """The state of a random generator, Python's, numpy's or torch's; None if ``value`` is none."""
+    """The state of a random generator from Python, numpy or torch; None for any other ``value``."""
     torch, numpy = sys.modules["torch"], sys.modules.get("numpy")
     if isinstance(value, random.Random):
         return value.getstate()

@@ -1,4 +1,4 @@
-"""The only place where anything of Python's or torch's is replaced. Every replacement has its undo."""
+"""The only place where anything in Python or torch is replaced. Every replacement has its undo."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 P = ParamSpec("P")
 Result = TypeVar("Result")
 Call = Callable[..., object]
-"""One of the script's functions or of torch's: what it takes and returns is only passed on."""
+"""A function of the script or torch: its arguments and result are only passed on."""
 Args: TypeAlias = tuple[object, ...]
 Kwargs: TypeAlias = dict[str, object]
 
@@ -21,9 +21,9 @@ Kwargs: TypeAlias = dict[str, object]
 class Seams:
     """Replacements in force, undone in reverse order.
 
-    What we do around a script's own calls is either **watching** or a technique's. Watching that fails must
-    not fail the script: all seams are given up then, once, ``on_failure`` is told why, and the script runs
-    on as without us.
+    What we do around a script's own calls is either **watching** or a technique's. If watching fails, the
+    script must not: then all seams are given up, once, ``on_failure`` gets the reason, and the script runs on
+    as without us.
     """
 
     def __init__(self, on_failure: Callable[[BaseException], None] | None = None) -> None:
@@ -32,7 +32,9 @@ class Seams:
         self.given_up = False
 
     def watching(self, watch: Callable[P, Result]) -> Callable[P, Result | None]:
-        """``watch``, but what it raises gives the seams up instead of reaching the script; None then."""
+        """``watch``, except that an error gives up the seams instead of reaching the script, and returns
+        None.
+        """
 
         def watched(*args: P.args, **kwargs: P.kwargs) -> Result | None:
             if self.given_up:
@@ -46,7 +48,7 @@ class Seams:
         return watched
 
     def give_up(self, error: BaseException) -> None:
-        """Take everything back and tell why. Without ``on_failure`` (in tests, say) the error is raised."""
+        """Undo everything and report why. Without ``on_failure`` (for example in tests), raises the error."""
         if self._on_failure is None:
             raise error
         if self.given_up:
@@ -75,7 +77,7 @@ class Seams:
         return self.on_undo(undo)
 
     def on_undo(self, undo: Callable[[], None]) -> Callable[[], None]:
-        """Register what takes something back that was done elsewhere (a hook's ``handle.remove``, say)."""
+        """Register the undo of something done elsewhere (for example a hook's ``handle.remove``)."""
         done = False
 
         def once() -> None:
@@ -90,7 +92,7 @@ class Seams:
         return once
 
     def undo_all(self) -> None:
-        """Take every replacement back, also where taking one back fails: that is raised at the end."""
+        """Undo every replacement, even if one undo fails: that error is raised at the end."""
         with ExitStack() as stack:
             for undo in self._undo:
                 stack.callback(undo)
@@ -98,7 +100,7 @@ class Seams:
 
 
 def when_it_comes(seams: Seams, name: str, act: Callable[[ModuleType], None]) -> None:
-    """``act`` on a module once the script has imported it, or now; not after the seams were undone."""
+    """``act`` on a module once the script has imported it, or now; never after the seams were undone."""
     seam = ImportSeam(name, seams.watching(act))
 
     def forget() -> None:
@@ -112,8 +114,8 @@ def when_it_comes(seams: Seams, name: str, act: Callable[[ModuleType], None]) ->
 class ImportSeam(importlib.abc.MetaPathFinder):
     """Calls ``after(module)`` once module ``name`` has executed, whenever the script imports it.
 
-    It stays until then: libraries ask ``find_spec("torch")`` without importing, and a finder that left at the
-    first question would miss the real import.
+    It stays until then: libraries call ``find_spec("torch")`` without importing, and a finder that removed
+    itself at the first question would miss the real import.
     """
 
     def __init__(self, name: str, after: Callable[[ModuleType], None]) -> None:
@@ -141,11 +143,11 @@ class ImportSeam(importlib.abc.MetaPathFinder):
             self._follow(spec.loader)
         return spec
 
-    def _follow(self, loader: Any) -> None:  # whose own attribute hides its class's method for a while
+    def _follow(self, loader: Any) -> None:  # its own attribute hides its class's method for a while
         execute = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
-            vars(loader).pop("exec_module", None)  # another seam that waits for the same module may have
+            vars(loader).pop("exec_module", None)  # another seam waiting for the same module may have
             execute(module)
             if self in sys.meta_path:
                 sys.meta_path.remove(self)

@@ -1,4 +1,4 @@
-"""Tensors inside what modules take and return: in lists, tuples, dicts, dataclasses, one within another."""
+"""Tensors inside what modules take and return: in nested lists, tuples, dicts and dataclasses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Structure = TypeVar("Structure")
 def map_tensors(torch: ModuleType, value: Structure, change: Callable[[Tensor], object]) -> Structure:
     """``value`` with ``change(tensor)`` in place of each tensor.
 
-    Of dataclasses, and of dicts that pytree does not know, copies are made: the model may keep its own.
+    Copies dataclasses, and dicts that pytree does not know: the model may keep its own.
     """
 
     def changed(part: Any) -> object:

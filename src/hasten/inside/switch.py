@@ -14,22 +14,22 @@ from .training import NotApplicable, Training
 
 
 class Switchboard:
-    """The plan in force. Each technique that is on has one instance here, which keeps what it needs to be
-    removed.
+    """The plan in force. Each technique that is on has one instance here, which keeps what its removal
+    needs.
     """
 
     def __init__(self, training: Training) -> None:
         self._training = training
         self._on: dict[str, Technique] = {}
         self._left_out: dict[str, str] = {}  # technique of the plan: why it no longer applies
-        self._started: dict[str, Technique] = {}  # of process scope: for as long as the process lasts
+        self._started: dict[str, Technique] = {}  # of process scope: for the life of the process
         self._not_started: dict[str, str] = {}  # technique of process scope: why it could not be started
         self.plan = BASELINE
         self.failed = ""  # the technique that was not applicable at the last switch
-        self._told_in_steps = 0.0  # of what set-up has taken in steps
-        self._earlier: dict[str, Proof] = {}  # before what came late was taken in
+        self._told_in_steps = 0.0  # set-up time in steps reported so far
+        self._earlier: dict[str, Proof] = {}  # from before late roots and optimizers were added
         self._taken_in_at = -1  # after this many steps
-        self._late_seconds = 0.0  # of set-up for what came late
+        self._late_seconds = 0.0  # set-up for late roots and optimizers
 
     def start(self, plan: Plan) -> None:
         """Start the plan's techniques of process scope, before the script goes on.
@@ -50,11 +50,11 @@ class Switchboard:
                 self._not_started[name] = f"it failed here, by {type(error).__name__}: {error}"
 
     def switch(self, plan: Plan, prepare: bool = False) -> float:
-        """Put ``plan`` in force; with ``prepare`` pay its set-up now (fill caches). Returns the seconds
+        """Put ``plan`` in force; with ``prepare`` do its set-up now (fill caches). Returns the seconds
         it took.
 
         What both plans have in common stays as it is. Raises NotApplicable, with nothing left
-        installed, where a technique finds that it cannot take effect, or two of them exclude each other.
+        installed, if a technique finds that it cannot take effect, or two of them exclude each other.
         """
         began = time.perf_counter()
         apart = within(plan, CATALOG)
@@ -84,8 +84,8 @@ class Switchboard:
         return time.perf_counter() - began
 
     def refresh(self, prepare: bool = False) -> None:
-        """Take in roots and optimizers that came since the last switch; with ``prepare`` pay the set-up for
-        them now.
+        """Add roots and optimizers that appeared since the last switch; with ``prepare`` do their set-up
+        now.
 
         A technique of the plan that no longer applies is left out, and its proof fails: the script must not
         meet our exceptions.
@@ -110,8 +110,8 @@ class Switchboard:
         self._late_seconds += time.perf_counter() - began if prepare and plan else 0.0
 
     def proofs(self) -> list[Proof]:
-        """One proof for each technique of the plan, from what was counted since it was switched on, or since
-        models or optimizers came; where no step has been taken since, from before.
+        """One proof for each technique of the plan, counted since it was switched on, or since models or
+        optimizers appeared; if no step was taken since, from before.
         """
         left_out = [Proof(name, False, reason) for name, reason in self._left_out.items()]
         found = [technique.proof(self._training) for technique in self._on.values()]
@@ -120,16 +120,16 @@ class Switchboard:
         return found + left_out
 
     def seconds_in_steps(self) -> float:
-        """Set-up that the techniques in force could only pay while steps were taken."""
+        """Set-up of the techniques in force that could only happen during steps."""
         return self._late_seconds + sum(technique.seconds_in_steps() for technique in self._on.values())
 
     def latest_seconds_in_steps(self) -> float:
-        """Of these, what came since this was last asked, or since another plan was put in force."""
+        """The part of it since the last call, or since another plan was put in force."""
         before, self._told_in_steps = self._told_in_steps, self.seconds_in_steps()
         return max(0.0, self._told_in_steps - before)
 
     def _prepare(self, name: str) -> None:
-        """Raises NotApplicable, also where it, or what it asks of the script, fails otherwise."""
+        """Raises NotApplicable for any failure, including one in the script's own code."""
         try:
             self._on[name].prepare(self._training)
         except NotApplicable:
@@ -138,7 +138,7 @@ class Switchboard:
             raise NotApplicable(f"it failed here, by {type(error).__name__}: {error}") from error
 
     def _install(self, name: str) -> None:
-        """Raises NotApplicable, also where the technique fails in a way that it did not foresee."""
+        """Raises NotApplicable, even if the technique fails unexpectedly."""
         if name in self._not_started:
             raise NotApplicable(self._not_started[name])
         technique = self._started.get(name) or CATALOG[name]()

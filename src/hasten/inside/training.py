@@ -28,8 +28,8 @@ None. Asked before any FetchProvider.
 
 
 EvaluationDeparture = Callable[["Module", Args, Kwargs], "float | None"]
-"""(root, args, kwargs) -> how far what the root returns of this call in an evaluation departs from full
-precision, relative; None if it is computed in that.
+"""(root, args, kwargs) -> how far what the root returns for this call in an evaluation differs from full
+precision, relative; None if it is computed in full precision.
 """
 
 
@@ -49,16 +49,16 @@ class Training:
         self.forward_wrappers: dict[str, ForwardWrapper] = {}
         self.fetch_providers: dict[str, FetchProvider] = {}
         self.batch_providers: dict[str, BatchProvider] = {}
-        self.evaluation_departures: dict[str, EvaluationDeparture] = {}  # of what lowers evaluations
-        self.before_passes: Callable[[], None] | None = None  # each of a root that records gradients
+        self.evaluation_departures: dict[str, EvaluationDeparture] = {}  # of lowered evaluations
+        self.before_passes: Callable[[], None] | None = None  # before each root's pass that records gradients
         self.after_steps: dict[str, Callable[[], None]] = {}  # called at the end of every step
         self.at_end: dict[str, Callable[[], None]] = {}  # called when the script has ended: may fail it
         self.datasets: Living[None] = Living()  # that a loader read from
         self.training_datasets: Living[None] = Living()  # those whose samples reached a training step
         self.kept: dict[str, Any] = {}  # what a technique keeps while it is off: caches, never effects
         self.obstacles: dict[str, None] = {}  # why the training cannot be followed
-        self.averages_gradients = False  # over ranks, by a wrapper of the script's (DistributedDataParallel)
-        self.this_rank: ThisRank | None = None  # where this process is one of several ranks
+        self.averages_gradients = False  # over ranks, by the script's wrapper (DistributedDataParallel)
+        self.this_rank: ThisRank | None = None  # if this process is one of several ranks
         self.records_evaluations = False  # a root in eval mode was called with gradients enabled
         self.differentiates_gradients = False  # create_graph=True
         self.sample_folder = ""  # where samples may be kept for other processes and runs; "" for nowhere
@@ -70,9 +70,9 @@ class Training:
         self.changed = False  # a root or an optimizer came since this was cleared
         self._innermost = ""  # the wrapper around roots' own calls, if there is one
         self.roots_added = self.optimizers_added = 0  # in all
-        self._roots: dict[int, weakref.ref[Module]] = {}  # of living ones, by how many came before
-        self._optimizers: list[weakref.ref[Optimizer]] = []  # of living ones
-        self._serials: list[int] = []  # of these: the how many-eth they were, from 0
+        self._roots: dict[int, weakref.ref[Module]] = {}  # living ones, by how many came before
+        self._optimizers: list[weakref.ref[Optimizer]] = []  # living ones
+        self._serials: list[int] = []  # of these, counted from 0
 
     @property
     def roots(self) -> list[Module]:
@@ -102,18 +102,18 @@ class Training:
         return any(tensor.requires_grad for tensor in tensors_of(self.torch, given))
 
     def came_since(self, roots: int, optimizers: int) -> tuple[list[Module], list[Optimizer]]:
-        """Those alive that came when so many had come before."""
+        """The living ones that appeared after this many others."""
         late = [ref for number, ref in list(self._roots.items()) if number >= roots]
         found = [root for ref in late if (root := ref()) is not None]
         return found, [one for serial, one in self.numbered_optimizers() if serial >= optimizers]
 
     def numbered_optimizers(self) -> list[tuple[int, Optimizer]]:
-        """Those alive, each with its serial."""
+        """The living ones, each with its serial."""
         numbered = zip(self._serials, self._optimizers, strict=True)
         return [(serial, optimizer) for serial, ref in numbered if (optimizer := ref()) is not None]
 
     def serial_of(self, number: int) -> int:
-        """Of the optimizer at that index among ``optimizers``: no other one ever has it. -1 for none."""
+        """The unique serial of the optimizer at that index among ``optimizers``. -1 for none."""
         return self._serials[number] if 0 <= number < len(self._serials) else -1
 
     @property
@@ -128,7 +128,7 @@ class Training:
         self.changed = True
 
     def forget_roots(self) -> None:
-        """They were called before there was anything to train; who trains calls them again."""
+        """They were called before there was anything to train; training calls them again."""
         self._roots.clear()
 
     def number_of(self, optimizer: Optimizer) -> int:
@@ -152,7 +152,7 @@ class Training:
 
     @property
     def parts_added(self) -> int:
-        """Roots and optimizers, in all."""
+        """Number of roots and optimizers, in all."""
         return self.roots_added + self.optimizers_added
 
     def wrap_innermost(self, name: str, wrapper: ForwardWrapper) -> None:
@@ -171,7 +171,7 @@ class Training:
         self.forward_wrappers.update({**first, **others})
 
     def forget(self) -> None:
-        """Take off all wrappers and providers."""
+        """Remove all wrappers and providers."""
         self.forward_wrappers.clear()
         self.fetch_providers.clear()
         self.batch_providers.clear()
@@ -179,14 +179,14 @@ class Training:
         self.after_steps.clear()
 
     def step_ended(self) -> None:
-        """Call what techniques do between two steps."""
+        """Run what techniques do between two steps."""
         if self.after_steps:
             for act in list(self.after_steps.values()):
                 act()
 
     def script_ends(self) -> None:
         """Finish what techniques do in the background for the script. Raises what the script would have
-        raised, had it done so itself.
+        raised if it had done so itself.
         """
         for finish in list(self.at_end.values()):
             finish()

@@ -1,1 +1,1 @@
-"""How a job becomes processes. One engine a file; rendering is pure."""
+"""How a job becomes processes. One engine per file; rendering is pure."""

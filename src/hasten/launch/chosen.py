@@ -1,4 +1,4 @@
-"""What ``hasten run --nproc-per-node`` starts; what cannot be is told before anything is started."""
+"""What ``hasten run --nproc-per-node`` starts; what is impossible is refused before anything starts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SHARED_BYTES = 32 * 2**20  # for each rank: a few batches of pictures
 
 def check_processes(plan: Plan, found: Distribution, ranks: str = "") -> None:
     """Raises UsageError if the plan divides the training among processes, and the script does so itself.
-    ``ranks``: the user's word on that, "ours" or "script".
+    ``ranks``: the user's choice, "ours" or "script".
     """
     wish, reason = wish_of(plan), why_not_shared(found)
     if ranks == "script" and not reason:
@@ -44,7 +44,7 @@ def check_processes(plan: Plan, found: Distribution, ranks: str = "") -> None:
 
 
 def check_backends(distribution: Distribution, instead: str, machine: Machine) -> None:
-    """Raises UsageError if the script names a backend that is not here, and none is to stand in."""
+    """Raises UsageError if the script names a missing backend and none replaces it."""
     if instead:
         _check_installed(instead, "--backend")
         return
@@ -58,7 +58,7 @@ def check_backends(distribution: Distribution, instead: str, machine: Machine) -
 
 
 def check_wish(wish: Wish, machine: Machine) -> None:
-    """Raises UsageError if such ranks of ours cannot be started here, whatever the script is."""
+    """Raises UsageError if such ranks of ours cannot be started here, whatever the script."""
     _shares_for(machine, wish)
     if wish.backend == "nccl" and not machine.accelerators:
         raise UsageError("the backend nccl is for GPUs, and there is none: leave it out, or take gloo or shm")
@@ -89,17 +89,16 @@ def _has_oneccl() -> bool:
 
 
 def _torch_has_mpi() -> bool:
-    """Whether it was built with MPI, which only torch itself tells."""
-    asked = "import sys; sys.path = [entry for entry in sys.path if entry]; "  # not what lies here
+    """Whether it was built with MPI, which only torch itself knows."""
+    asked = "import sys; sys.path = [entry for entry in sys.path if entry]; "  # nothing from here
     asked += "import torch.distributed as dist; print(dist.is_available() and dist.is_mpi_available())"
     return output_of(sys.executable, "-c", asked, timeout_seconds=60) == "True"
 
 
 @dataclass(frozen=True)
 class OwnRanks:
-    """``count`` ranks of a script that is distributed itself. ``instead``: the backend that stands in for
-    those that it names, "" for none. ``in_trial``: they meet at a port of their own, whatever the script
-    says.
+    """``count`` ranks of a script that is distributed itself. ``instead``: the backend that replaces those
+    that it names, "" for none. ``in_trial``: they meet at a separate port, whatever the script says.
     """
 
     count: int
@@ -119,8 +118,8 @@ def own_ranks_of(
     """The ranks in which trials start a script that is distributed itself; None if ``count`` is.
     ``found``: what was read of it.
 
-    Raises UsageError if so many were asked for and the script or the machine is not for it. ``otherwise``:
-    what is done with a script that knows of no ranks.
+    Raises UsageError if this many were requested and the script or the machine does not support it.
+    ``otherwise``: what is done with a script written for one process.
     """
     if count is None:
         if instead:
@@ -144,9 +143,9 @@ def own_ranks_of(
 
 
 def ranks_of_their_own(job: Job, wanted: OwnRanks, environment: Mapping[str, str]) -> list[Rank]:
-    """Ranks for a script that is one of several itself: each finds in its environment which.
+    """Ranks for a script that is distributed itself: each finds its rank in its environment.
 
-    As under torchrun each sees all GPUs. Raises UsageError if so many do not fit the machine, or the
+    As under torchrun each sees all GPUs. Raises UsageError if this many do not fit the machine, or the
     user's port is taken.
     """
     count, found = wanted.count, wanted.distribution
@@ -199,7 +198,7 @@ def ranks_of_ours(
     place: Place,
     hosts: Hosts | None = None,
 ) -> list[Rank]:
-    """Ranks for a script that knows of none: each trains on its slice, as the rehearsal found that it can.
+    """Ranks for a script written for one process: each trains on its slice, as the rehearsal found possible.
 
     Nothing of it is in their environment but threads, a fixed hash seed and, if there are GPUs, the one
     that each sees. They all start from one seed. ``findings`` None: it is not known yet where the model will
@@ -232,7 +231,7 @@ def ranks_of_ours(
 
 
 def _shares_for(machine: Machine, wish: Wish) -> list[Share]:
-    """By the layout that is wished for, if one is."""
+    """By the requested layout, if any."""
     if not wish.bind:
         return shares(machine, wish.count)
     try:
@@ -242,8 +241,8 @@ def _shares_for(machine: Machine, wish: Wish) -> list[Share]:
 
 
 def little_shared_memory(count: int, left_bytes: int | None) -> str:
-    """What to say where loaders' workers of ``count`` ranks may find no room for their batches; "" if
-    they will. Ranks that exchange gradients by shm need none of it.
+    """The message if loaders' workers of ``count`` ranks may find no room for their batches; "" if they will.
+    Ranks that exchange gradients by shm need none of it.
     """
     if left_bytes is None or left_bytes >= count * _SHARED_BYTES:
         return ""
@@ -254,6 +253,6 @@ def little_shared_memory(count: int, left_bytes: int | None) -> str:
 
 
 def plan_for(plan: Plan, share: Share) -> Plan:
-    """The plan without threads that were measured for one process and are more than a rank's cores."""
+    """The plan without a thread count that was measured for one process and exceeds a rank's cores."""
     threads = plan.techniques.get("threads")
     return plan.without("threads") if threads and int(threads["count"]) > share.threads else plan

@@ -1,4 +1,4 @@
-"""How a process ended, in words."""
+"""How a process ended, as text."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import signal
 
 
 def how_it_ended(code: int, killed_for_memory: bool = False) -> str:
-    """``code``: as of subprocess, a signal's number below zero. ``killed_for_memory``: the kernel counts
-    processes that it killed for lack of memory, and did since the start.
+    """``code``: as from subprocess, negative for a signal. ``killed_for_memory``: the kernel counts
+    processes killed for lack of memory, and the count grew since the start.
     """
     if code >= 0:
         return f"ended with exit code {code}"

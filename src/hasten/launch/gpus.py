@@ -1,4 +1,4 @@
-"""Which GPU each rank of ours sees: one of its own, so that "cuda" and "cuda:0" are that one.
+"""Which GPU each of our ranks sees: a separate one, so that "cuda" and "cuda:0" mean that one.
 
 Source: https://docs.nvidia.com/cuda/cuda-c-programming-guide/#env-vars (CUDA_VISIBLE_DEVICES)
 """
@@ -15,7 +15,7 @@ VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 def visible_gpus(machine: Machine, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Names of the GPUs that the user leaves visible, as the variable takes them: numbers, or "GPU-..." and
-    "MIG-...". The list ends where a number is none of a GPU's.
+    "MIG-...". The list ends at the first number that is not a GPU's.
     """
     count = len(machine.accelerators)
     if VARIABLE not in environment:
@@ -30,7 +30,7 @@ def visible_gpus(machine: Machine, environment: Mapping[str, str]) -> tuple[str,
 
 
 def gpu_of(local_rank: int, count: int, gpus: tuple[str, ...]) -> dict[str, str]:
-    """What is to be set for one of ``count`` ranks; nothing if there is no GPU.
+    """The variables for one of ``count`` ranks; none without a GPU.
 
     Raises UsageError if there are fewer GPUs than ranks.
     """

@@ -1,4 +1,4 @@
-"""Which rank this process is where another launcher started it: torchrun, mpirun or srun.
+"""This process's rank if another launcher started it: torchrun, mpirun or srun.
 
 Sources: https://docs.pytorch.org/docs/stable/elastic/run.html, the manual pages of Open MPI's mpirun(1), of
 MPICH's mpiexec (Hydra, which Intel MPI has too), and of srun(1), "OUTPUT ENVIRONMENT VARIABLES".
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from .rendezvous import LOCAL, as_torchrun
 
-_PORTS = range(20000, 30000)  # below those that Linux hands out by itself
+_PORTS = range(20000, 30000)  # below those that Linux assigns itself
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class LaunchedRank:
     job: str
 
     def variables(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """What torchrun would have set and nobody has: for scripts that read those names alone.
+        """Variables of torchrun that are not set: for scripts that read only those names.
 
-        Ranks of MPI and Slurm have no port in common that somebody found free: it follows from the job.
+        Ranks of MPI and Slurm have no agreed free port: it is derived from the job.
         """
         place = (
             {"MASTER_ADDR": LOCAL, "MASTER_PORT": str(port_of(self.job))}
@@ -63,8 +63,8 @@ _LAUNCHERS: tuple[_Names, ...] = (  # name, then its variables: rank, size, loca
 
 
 def launched_rank(environment: Mapping[str, str]) -> LaunchedRank | None:
-    """None if no launcher started this process. The step of a Slurm job counts, its batch script does
-    not.
+    """None if no launcher started this process. Only the step of a Slurm job counts, not its batch
+    script.
     """
     for launcher, rank, size, local_rank, local_size, jobs in _LAUNCHERS:
         if _number(environment, rank) is not None and _number(environment, size):
@@ -82,7 +82,7 @@ def launched_rank(environment: Mapping[str, str]) -> LaunchedRank | None:
 
 
 def as_launchers(names: tuple[str, ...], number: int, size: int) -> dict[str, str]:
-    """Those of MPI's and Slurm's variables that a script reads, for rank ``number`` of one machine."""
+    """The variables of MPI and Slurm that a script reads, for rank ``number`` on one machine."""
     made = {"SLURM_NTASKS": size}
     for _, rank, many, local_rank, local_size, _ in _LAUNCHERS[1:]:
         made |= {rank: number, many: size, local_rank: number, local_size: size}
@@ -90,6 +90,6 @@ def as_launchers(names: tuple[str, ...], number: int, size: int) -> dict[str, st
 
 
 def _number(environment: Mapping[str, str], name: str) -> int | None:
-    """A whole number; of Slurm's "2(x3)", two tasks on each of three nodes, it is the first."""
+    """A whole number; for Slurm's "2(x3)", two tasks on each of three nodes, the first."""
     text = environment.get(name, "").partition("(")[0]
     return int(text) if text.isdecimal() else None

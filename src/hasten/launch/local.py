@@ -14,7 +14,7 @@ from ..records.codec import to_json
 from ..records.machine import Machine
 from ..records.plan import Plan
 
-LISTS = ("LD_PRELOAD", "GLIBC_TUNABLES")  # what techniques and the user put into these stands side by side
+LISTS = ("LD_PRELOAD", "GLIBC_TUNABLES")  # values from techniques and the user are joined in these
 BOOTSTRAP = Path(__file__).resolve().parent.parent / "inside" / "bootstrap.py"
 
 
@@ -38,7 +38,7 @@ def render(
 ) -> tuple[list[str], dict[str, str]]:
     """The command line and the environment of a worker for ``job``.
 
-    ``base`` is the user's environment; what they set in it themselves was never taken into a plan.
+    ``base`` is the user's environment; what they set themselves was never put into a plan.
     """
     variables = environment_of(job.plan, job.machine, base)
     environment = {**base, **variables, VARIABLE: json.dumps(to_json(job))}

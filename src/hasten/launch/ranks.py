@@ -1,7 +1,7 @@
 """Ranks of one machine: N workers that are started, interrupted and ended as one program.
 
-The terminal is rank 0's. All ranks are in our process group, so that a shell's Ctrl-Z, or a stop of the whole
-group, holds all of them. They die with us, by the kernel (prctl(2), PR_SET_PDEATHSIG).
+Rank 0 has the terminal. All ranks are in our process group, so that a shell's Ctrl-Z, or a stop of the whole
+group, stops all of them. The kernel ends them with us (prctl(2), PR_SET_PDEATHSIG).
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _SHOWN_LINES = 20
 
 @dataclass(frozen=True)
 class Rank:
-    """A worker to be. ``environment``: the user's, and what is this rank's own. ``cpus``: the logical CPUs to
+    """A worker to start. ``environment``: the user's, plus this rank's own. ``cpus``: the logical CPUs to
     bind it to; empty for no binding. ``inherits``: descriptors that stay open in it. ``given``: its standard
-    input, in place of ours for rank 0 and, for the others, of none, or a terminal of the same size as ours.
+    input. Without it, rank 0 has ours, and the others have none, or a terminal of the same size as ours.
     """
 
     job: Job
@@ -72,8 +72,8 @@ def run_ranks(
     python: str = sys.executable,
     elsewhere: Elsewhere | None = None,
 ) -> int:
-    """Start the ranks and wait for their end; the exit code: rank 0's, or that of the rank that failed first,
-    128 and the signal's number where one killed it.
+    """Start the ranks and wait for their end. Returns the exit code: rank 0's, or that of the rank that
+    failed first, 128 plus the signal's number if one killed it.
 
     A rank that fails ends the others, and ``say`` is told which it was, how it ended and its last words.
     What ranks other than 0 print is kept, and its end shown where they fail; with ``all_speak`` it is printed
@@ -102,10 +102,10 @@ class _Launch:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}  # of all ranks
         self._alive: dict[int, subprocess.Popen[bytes]] = {}
         self._tails: dict[int, Tail] = {}
-        self._given: list[Given] = []  # and not attended to yet
-        self._sandboxed: set[int] = set()  # signals do not reach these, and nothing of theirs is kept
+        self._given: list[Given] = []  # not served yet
+        self._sandboxed: set[int] = set()  # signals do not reach these, and their output is not kept
         self._failed: int | None = None  # the rank that failed first
-        self._asked = False  # the user wants an end
+        self._asked = False  # the user asked for an end
         self._killed_before = killed_for_memory()
 
     def start(self, number: int, rank: Rank, python: str, all_speak: bool) -> None:
@@ -141,7 +141,7 @@ class _Launch:
             self._tails[number] = Tail(pipe, shown=all_speak)
 
     def listen(self) -> None:
-        """After the last fork: a thread that holds a lock then would leave it locked in the child."""
+        """Call after the last fork: a thread holding a lock then would leave it locked in the child."""
         for tail in self._tails.values():
             tail.start()
         while self._given:
@@ -182,7 +182,7 @@ class _Launch:
             self._signals.alarm(GRACE_SECONDS)
 
     def end_at_once(self) -> None:
-        """Leave nothing behind. After an end without failure there is nothing of ours any more."""
+        """Leave nothing behind. After an end without failure nothing of ours is left."""
         failed = bool(self._alive) or self._failed is not None or self._asked
         self._send(signal.SIGKILL)
         for process in self._alive.values():
@@ -193,7 +193,7 @@ class _Launch:
             tail.finish()
 
     def _pass_on(self, number: int, from_terminal: bool) -> None:
-        if not from_terminal:  # which tells the whole process group
+        if not from_terminal:  # which signals the whole process group
             self._send(number)
         if self._failed is None and not self._asked:
             self._signals.alarm(PATIENCE_SECONDS)
@@ -205,7 +205,7 @@ class _Launch:
             del self._alive[number]
         failed = [number for number in ended if self._processes[number].returncode]
         if failed and self._failed is None and not self._asked:
-            # where several came to light at once, one that was killed explains those that miss it
+            # if several are seen at once, a killed one explains those that miss it
             self._failed = min(failed, key=lambda number: (self._processes[number].returncode > 0, number))
             self._send(signal.SIGTERM)
             self._signals.alarm(GRACE_SECONDS)

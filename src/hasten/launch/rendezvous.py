@@ -19,7 +19,7 @@ LOCAL = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Place:
-    """Where ranks of ours meet. ``store`` and ``memory`` as in ``inside.job.Ranks``; ``inherited``: the
+    """Where our ranks meet. ``store`` and ``memory`` as in ``inside.job.Ranks``; ``inherited``: the
     descriptors that each rank must have open.
     """
 
@@ -30,7 +30,7 @@ class Place:
 
 @contextmanager
 def private_place() -> Iterator[Place]:
-    """Memory without a name, for one launch: nobody else can find it, and nothing of it stays behind.
+    """Anonymous memory for one launch: invisible to others, and nothing of it stays behind.
 
     If there is no such memory (macOS): a free port of this machine.
     """
@@ -48,7 +48,7 @@ def private_place() -> Iterator[Place]:
 def meeting_place(environment: Mapping[str, str]) -> dict[str, str]:
     """MASTER_ADDR and MASTER_PORT: the user's own, or this machine and a port that is free.
 
-    Raises UsageError if the user's port is no port, or taken.
+    Raises UsageError if the user's port is invalid, or taken.
     """
     address = environment.get("MASTER_ADDR", LOCAL)
     wanted = environment.get("MASTER_PORT")
@@ -67,7 +67,7 @@ def as_torchrun(number: int, size: int, place: Mapping[str, str]) -> dict[str, s
 
 
 def free_port() -> int:
-    """One that nobody listens at now. Rank 0 takes it a moment later: nothing can hold it for a rank."""
+    """A port that is free now. Rank 0 takes it a moment later: it cannot be reserved for a rank."""
     with socket.socket() as probe:
         probe.bind((LOCAL, 0))
         return int(probe.getsockname()[1])
@@ -77,7 +77,7 @@ def _usable(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) < 2**16:
         raise UsageError(f"MASTER_PORT is {text!r}, which is no port: unset it, or set one from 1 to 65535")
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as torch's store does
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # like torch's store
         try:
             probe.bind(("", int(text)))
         except OSError as error:

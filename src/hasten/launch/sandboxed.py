@@ -1,7 +1,7 @@
-"""Ranks of a trial in one sandbox: what one of them writes, the others see, and nobody else.
+"""Ranks of a trial in one sandbox: what one of them writes, only the others see.
 
-A process of its own, run by path as a worker is: it enters the sandbox and then starts the ranks, which need
-none themselves. Ranks in sandboxes of their own would not see the data that rank 0 downloads for all.
+A separate process, run by path like a worker: it enters the sandbox and then starts the ranks, which need
+none themselves. Ranks in separate sandboxes would not see the data that rank 0 downloads for all.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from ..inside.job import Sandbox
     from .ranks import Rank
 
-_VARIABLE = "HASTEN_RANKS"  # the descriptor of a file that says which
+_VARIABLE = "HASTEN_RANKS"  # the descriptor of a file that lists them
 
 
 @dataclass(frozen=True)
 class Start:
-    """``told`` must be kept open until the process has started, which inherits ``descriptors``."""
+    """Keep ``told`` open until the process has started; it inherits ``descriptors``."""
 
     argv: list[str]
     environment: dict[str, str]
@@ -35,7 +35,7 @@ class Start:
 def render(
     ranks: Sequence[Rank], sandbox: Sandbox | None, base: Mapping[str, str], python: str = sys.executable
 ) -> Start:
-    """The process that starts ``ranks`` in ``sandbox``, of which it tells by rank 0's
+    """The process that starts ``ranks`` in ``sandbox``, which it reports through rank 0's
     conversation. ``base``: the environment of that process.
     """
     from ..records.codec import to_json

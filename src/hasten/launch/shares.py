@@ -1,4 +1,4 @@
-"""What each of several ranks gets of one machine: cores of its own, and as many threads."""
+"""What each of several ranks gets of one machine: its own cores, and as many threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..records.machine import Core, Machine
 
 @dataclass(frozen=True)
 class Share:
-    """``cores`` is empty if the machine's topology is unknown: then a rank is bound to none."""
+    """``cores`` is empty if the machine's topology is unknown: then a rank is not bound."""
 
     cores: tuple[Core, ...]
     threads: int
@@ -23,11 +23,11 @@ class Share:
         return tuple(cpu for core in self.cores for cpu in core.cpus)
 
     def variables(self, base: Mapping[str, str]) -> dict[str, str]:
-        """How many threads torch's operators are to use, where the user does not say so in ``base``."""
+        """Variables for the number of torch's threads, unless the user sets them in ``base``."""
         return {} if "OMP_NUM_THREADS" in base else {"OMP_NUM_THREADS": str(self.threads)}
 
     def part_of(self, machine: Machine) -> Machine:
-        """``machine`` as a rank with this share sees it: its cores alone, and its part of the quota."""
+        """``machine`` as a rank with this share sees it: only its cores, and its part of the quota."""
         if not self.cores:
             return machine
         quota = None if machine.quota_cpus is None else float(self.threads)
@@ -44,7 +44,7 @@ def shares(machine: Machine, count: int) -> list[Share]:
     """``machine`` in ``count`` shares that differ by one core at most, neighbours on a node staying together.
 
     Hardware threads of a core stay together, too, unless there are more ranks than cores. Raises UsageError
-    where ``count`` is below one or above what can run at once.
+    if ``count`` is below one or above what can run at once.
     """
     usable = machine.usable_cpus
     if count < 1:
@@ -62,7 +62,7 @@ def shares(machine: Machine, count: int) -> list[Share]:
 
 
 def shares_of(layout: Layout, machine: Machine) -> list[Share]:
-    """What each process of a layout gets: its CPUs, by the cores that they lie on, and its threads."""
+    """What each process of a layout gets: its CPUs, by core, and its threads."""
     return [Share(tuple(_cores_of(frozenset(cpus), machine)), layout.threads) for cpus in layout.cpus]
 
 

@@ -1,4 +1,4 @@
-"""Signals as a launcher takes them: one after another, where it waits."""
+"""Signals as a launcher handles them: one at a time, when it waits."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import signal
 from types import FrameType
 
 PASSED_ON = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
-_FROM_KERNEL = 0x80  # si_code of what a terminal sends, to a whole process group (sigaction(2), SI_KERNEL)
+_FROM_KERNEL = 0x80  # si_code of a terminal's signal to a whole process group (sigaction(2), SI_KERNEL)
 
 
 class Signals:
     """As a context: signals wait for ``next``. Main thread only.
 
-    A signal that is ignored (by nohup, or by a shell's background) stays so.
+    An ignored signal (under nohup, or in a shell's background) stays ignored.
     """
 
     def __enter__(self) -> Signals:
         heeded = {number for number in PASSED_ON if signal.getsignal(number) != signal.SIG_IGN}
         self._awaited = {*heeded, signal.SIGCHLD, signal.SIGALRM}
-        self._handler = signal.signal(signal.SIGCHLD, _nothing)  # some kernels drop what nobody handles
+        self._handler = signal.signal(signal.SIGCHLD, _nothing)  # some kernels drop unhandled signals
         self.mask_before: set[signal.Signals] = signal.pthread_sigmask(signal.SIG_BLOCK, self._awaited)  # type: ignore[assignment]
         return self
 
@@ -38,7 +38,7 @@ class Signals:
 
     @staticmethod
     def alarm(seconds: float) -> None:
-        """SIGALRM will come then; 0 takes it back."""
+        """SIGALRM will come then; 0 cancels it."""
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
 

@@ -1,6 +1,6 @@
-"""Standard input for workers, each of which is to read what the user's one training would.
+"""Standard input for workers, each of which must read what the user's own training would.
 
-The user's own is read once at most, and never by several: a terminal is not read at all.
+The user's own is read at most once, and never by several workers: a terminal is not read at all.
 
 Sources: pty(7); ioctl_tty(2) for TIOCGWINSZ and TIOCPKT; termios(3) for how a terminal says "end of file".
 """
@@ -22,23 +22,23 @@ from typing import Protocol
 
 from ..errors import Refusal
 
-MOST_BYTES = 256 * 2**20  # of a stream that are kept
+MOST_BYTES = 256 * 2**20  # kept of a stream
 _CHUNK_BYTES = 2**16
-_NOTHING_TYPED = b"\x04" * 1000  # a terminal's "end of file", once for each time that it is read
+_NOTHING_TYPED = b"\x04" * 1000  # a terminal's "end of file", once for each read
 _AGAIN = "/proc/self/fd/0"
 _SIZE = b"\0" * 8  # struct winsize
 
 
 @dataclass(frozen=True)
 class Given:
-    """What one worker is started with: it inherits ``descriptor``, and ``serve`` must be called then."""
+    """What one worker is started with: it inherits ``descriptor``; call ``serve`` after that."""
 
     descriptor: int
     attend: Callable[[], None] | None = None
 
     def serve(self) -> None:
-        """Close our end of what the worker has now, and see to the other in a thread. Where no worker was
-        started, that ends at once.
+        """Close our copy of the worker's end, and serve the other end in a thread. If no worker was started,
+        that ends at once.
         """
         os.close(self.descriptor)
         if self.attend is None:
@@ -51,16 +51,16 @@ class Given:
 
 
 class StandardInput(Protocol):
-    """``stands_in``: what a worker has in place of the user's standard input, in words; "" for the same."""
+    """``stands_in``: what replaces the user's standard input, as text; "" for the same."""
 
     @property
     def stands_in(self) -> str: ...
 
     def give(self) -> Given | None:
-        """For one worker more; None is /dev/null."""
+        """For one more worker; None is /dev/null."""
 
     def check(self) -> None:
-        """Raises Refusal if a worker would have read more than it was given."""
+        """Raises Refusal if a worker would have read more than it got."""
 
 
 class _Whole:
@@ -71,14 +71,14 @@ class _Whole:
 
 
 class Nothing(_Whole):
-    """Of a standard input that is closed, a folder or /dev/null itself: workers get /dev/null."""
+    """For a standard input that is closed, a folder or /dev/null itself: workers get /dev/null."""
 
     def give(self) -> None:
         return None
 
 
 class Terminal(_Whole):
-    """Others of the same size, at which nobody types: whoever reads comes to the end of the file."""
+    """Other terminals of the same size, without input: a read finds the end of the file."""
 
     stands_in = "a terminal of the same size at which nothing is typed"
 
@@ -91,7 +91,7 @@ class Terminal(_Whole):
 
 
 class File(_Whole):
-    """The same file, open anew at the same place: nothing of it is read for others."""
+    """The same file, opened again at the same place: no read affects other workers."""
 
     def __init__(self) -> None:
         """Raises OSError if it cannot be opened by us, or a second time as on macOS."""
@@ -105,7 +105,7 @@ class File(_Whole):
 
 
 class Stream:
-    """What comes is read as the first worker asks for it, and kept for all; no more than ``most_bytes``."""
+    """Data is read as the first worker asks for it, and kept for all; at most ``most_bytes``."""
 
     stands_in = ""
     most_bytes = MOST_BYTES
@@ -132,7 +132,7 @@ class Stream:
 
     def _feed(self, pipe: int) -> None:
         told = 0
-        with suppress(OSError):  # nobody reads it any more
+        with suppress(OSError):  # no longer read
             try:
                 while chunk := self._at(told):
                     told += os.write(pipe, chunk)
@@ -140,7 +140,7 @@ class Stream:
                 os.close(pipe)
 
     def _at(self, place: int) -> bytes:
-        """What comes at ``place``, b"" at the end."""
+        """The data at ``place``, b"" at the end."""
         if place >= self._size:
             with self._reading:
                 if place >= self._size and not self._ended:
@@ -158,7 +158,7 @@ class Stream:
 
 
 def standard_input(folder: str) -> StandardInput:
-    """That of this process, for workers. ``folder`` is for what must be kept of it."""
+    """This process's standard input, for workers. ``folder`` is for data that must be kept."""
     if os.isatty(0):
         return Terminal()
     try:
@@ -174,7 +174,7 @@ def standard_input(folder: str) -> StandardInput:
 
 
 def terminal_size() -> tuple[int, ...]:
-    """Columns and lines of the terminal that our output goes to; () where it goes to none."""
+    """Columns and lines of the terminal that our output goes to; () without one."""
     for descriptor in (1, 2):
         with suppress(OSError):
             return tuple(os.get_terminal_size(descriptor))
@@ -186,13 +186,13 @@ def terminal_like(descriptor: int) -> Given:
     ours, theirs = os.openpty()
     with suppress(OSError):
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, fcntl.ioctl(descriptor, termios.TIOCGWINSZ, _SIZE))
-    fcntl.ioctl(ours, termios.TIOCPKT, b"\1\0\0\0")  # tell when what was typed is thrown away (getpass does)
+    fcntl.ioctl(ours, termios.TIOCPKT, b"\1\0\0\0")  # report when typed input is discarded (getpass does)
     os.write(ours, _NOTHING_TYPED)
     return Given(theirs, lambda: _attend(ours))
 
 
 def _attend(terminal: int) -> None:
-    """Until nobody has it open any more."""
+    """Serve it until it is no longer open."""
     with suppress(OSError):
         try:
             while said := os.read(terminal, _CHUNK_BYTES):

@@ -1,4 +1,4 @@
-"""The end of what a rank prints."""
+"""The end of a rank's output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LAST_WORDS_SECONDS = 1.0
 
 
 class Tail(threading.Thread):
-    """Reads ``pipe`` to its end and keeps the last of it; with ``shown`` it goes on to standard error."""
+    """Reads ``pipe`` to its end and keeps the last part; with ``shown``, copies it to standard error."""
 
     def __init__(self, pipe: IO[bytes], shown: bool) -> None:
         super().__init__(daemon=True)
@@ -31,7 +31,7 @@ class Tail(threading.Thread):
                     showing = _show(chunk)
 
     def finish(self) -> None:
-        """Return once all was read; somebody else may hold the pipe open for ever."""
+        """Return once all was read; another process may hold the pipe open for ever."""
         if self.ident is not None:
             self.join(_LAST_WORDS_SECONDS)
 
@@ -42,7 +42,7 @@ class Tail(threading.Thread):
 
 
 def _show(chunk: bytes) -> bool:
-    """Whether there is still somebody to show it to."""
+    """Whether it can still be shown."""
     try:
         while chunk:
             chunk = chunk[os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, chunk) :]

@@ -1,4 +1,4 @@
-"""What a plan says of the processes that train one script together."""
+"""What a plan says about the processes that train one script together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..records.plan import Plan
 
 @dataclass(frozen=True)
 class Wish:
-    """``backend`` "" is the best for where the training is. ``threads`` of each process and what each is
+    """``backend`` "" is the best for the training's device. ``threads`` of each process and what each is
     bound to, as in ``records.layout``; 0 and "" for an equal share of all cores.
     """
 
@@ -22,7 +22,7 @@ class Wish:
 
     @property
     def rehearsed(self) -> Wish:
-        """What a rehearsal depends on: not on where the processes lie."""
+        """The part a rehearsal depends on: not where the processes run."""
         return replace(self, threads=0, bind="")
 
 

@@ -1,4 +1,4 @@
-"""Does a plan fit this script, machine and torch? What was made for others may still help, but it must be
+"""Does a plan fit this script, machine and torch? A plan made for others may still help, but that must be
 said.
 """
 
@@ -21,9 +21,9 @@ from .files import SavedPlan
 def fit(
     saved: SavedPlan, script: Script, machine: Machine, nproc: int | None = None
 ) -> tuple[Plan, list[str]]:
-    """The part of the plan that can apply here, and a remark for everything that is not as it was.
+    """The part of the plan that can apply here, and a remark for everything that has changed.
 
-    ``nproc``: as many ranks are to be started; None for a script that trains in one process.
+    ``nproc``: ranks to start; None for a script that trains in one process.
     """
     made_for = saved.made_for
     many = made_for.get("nproc_per_node")
@@ -54,24 +54,24 @@ def fit(
 
 
 def _what_it_does(plan: Plan, saved: SavedPlan, script: Script, machine: Machine) -> str:
-    """Here, of a plan that was made elsewhere."""
+    """What a plan made elsewhere does here."""
     if not saved.plan:
-        return f"What is faster here, if anything, is told by: hasten tune {script.label}"
+        return f"To find out what is faster here: hasten tune {script.label}"
     if not plan:
-        return f"Nothing of it applies here. What is faster here is told by: hasten tune {script.label}"
+        return f"Nothing of it applies here. To find out what is faster here: hasten tune {script.label}"
     under = "all of it" if plan == saved.plan else ", ".join(plan.techniques)
     speedup = saved.measured.get("speedup")
     gain = f"its {speedup:.2f}x was" if isinstance(speedup, float) else "its gain was"
-    text = f"Here it trains under {under}; {gain} measured there and may be another here"
+    text = f"Here it trains under {under}; {gain} measured there and may differ here"
     missing = _instructions_missing(plan, saved.made_for.get("cpu_flags"), machine)
     if missing:
         text += f"; {missing}"
-    return f"{text}: to know, hasten tune {script.label}"
+    return f"{text}: to measure it, hasten tune {script.label}"
 
 
 def _instructions_missing(plan: Plan, then: object, machine: Machine) -> str:
-    """Which techniques of a lower precision may be slow for lack of instructions that the other processor
-    had. Where this one tells of none, or a GPU computes, nothing is known.
+    """Which lower-precision techniques may be slow because this processor lacks instructions that the other
+    had. Unknown if this one reports none, or a GPU computes.
     """
     lower = [name for name in plan.techniques if CATALOG[name].precision not in ("float32", "")]
     if not lower or machine.accelerators or not machine.cpu_flags or not isinstance(then, list):
@@ -97,7 +97,7 @@ def _of_sources(made_for: Mapping[str, Any], script: Script) -> list[str]:
 
 
 def _as_seen(machine: Machine, many: object) -> Machine:
-    """By one of ``many`` ranks; all of it if it is not a number of ranks that fits."""
+    """The part that one of ``many`` ranks sees; all of it if that number does not fit."""
     if isinstance(many, int) and 0 < many <= machine.usable_cpus:
         return shares(machine, many)[0].part_of(machine)
     return machine

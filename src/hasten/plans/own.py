@@ -1,7 +1,7 @@
-"""The plan in a script's own folder: found where older versions kept it, and never another script's.
+"""The plan in a script's own folder: also found where older versions kept it, and never another script's.
 
-They called a folder by the script's name alone, so that ``a/train.py`` and ``b/train.py`` shared one. Whose
-plan lies there is told by what it was made for.
+They named a folder after the script alone, so ``a/train.py`` and ``b/train.py`` shared one. Which script's
+plan it holds is in what the plan was made for.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from .files import SavedPlan, read_own_plan
 
 
 def own_plan(workspace: Workspace) -> tuple[SavedPlan | None, str]:
-    """The plan to use, None for none, and what is to be said where one lies there that is not this script's.
+    """The plan to use or None, and a message if the one there is not this script's.
 
-    Raises PlanError if it is broken or no file of this user's.
+    Raises PlanError if it is broken or not this user's file.
     """
     put_in_order(workspace)
     saved = read_own_plan(workspace.plan_path)
@@ -28,18 +28,18 @@ def own_plan(workspace: Workspace) -> tuple[SavedPlan | None, str]:
     label = workspace.script.label
     return None, (
         f"the plan in {workspace.plan_path} was made for another script, {saved.made_for['script']!r}, and "
-        f"is not used; to train under it all the same: hasten run --plan {workspace.plan_path} {label}"
+        f"is not used; to train under it anyway: hasten run --plan {workspace.plan_path} {label}"
     )
 
 
 def prepare(workspace: Workspace) -> None:
-    """Make the script's folder, or find it where an older version left it. Raises as ``Workspace.make``."""
+    """Create the script's folder, or find it where an older version left it. Raises as ``Workspace.make``."""
     put_in_order(workspace)
     workspace.make()
 
 
 def put_in_order(workspace: Workspace) -> None:
-    """Give folders that an older version left to the scripts whose plans are in them."""
+    """Move folders left by older versions to the scripts whose plans are in them."""
     old = workspace.root / old_folder_name(workspace.script.path, workspace.script.module)
     with suppress(OSError, UnsafeFile):
         for folder in dict.fromkeys((workspace.folder, old)):
@@ -49,7 +49,7 @@ def put_in_order(workspace: Workspace) -> None:
 
 
 def _belongs_at(folder: Path) -> str | None:
-    """The name of the folder for the script whose plan lies there; None if that is not said, or where an
+    """The name of the folder for the script whose plan is there; None if unknown, or if an
     older version cannot have put it there: what a person put there stays.
     """
     saved = None
@@ -60,7 +60,7 @@ def _belongs_at(folder: Path) -> str | None:
 
 
 def _is_for(saved: SavedPlan, script: Script) -> bool:
-    """Also for one that was renamed since, with its folder."""
+    """Also if the script was renamed since, with its folder."""
     owner = _made_for(saved)
     return (
         owner is None

@@ -1,4 +1,4 @@
-"""What a plan's steps took when it was tuned, as it stands in the plan's file."""
+"""A plan's step time from its tune, as stored in the plan's file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def as_measured(pace: TunedPace | None) -> dict[str, float]:
 
 
 def pace_of(saved: SavedPlan) -> TunedPace | None:
-    """None if the plan does not tell, as one of an older version or of a person's own does not."""
+    """None if the plan does not have it, for example one from an older version or written by hand."""
     step, most = _positive(saved.measured, _STEP), _positive(saved.measured, _MOST)
     if step is None or most is None or most < step:
         return None

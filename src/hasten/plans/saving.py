@@ -1,4 +1,4 @@
-"""The plan that a tune writes, and what it says of how it was measured."""
+"""The plan that a tune writes, and what it says about its measurement."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def save_plan(workspace: Workspace, result: TuneResult) -> None:
     """Write the plan; without a gain, the empty one, so that an older plan is not mistaken for this
     answer.
 
-    Raises OutputLost if it cannot be written, with the words that train under it.
+    Raises OutputLost if it cannot be written, with the command that trains under it.
     """
     script, sources = workspace.script, result.sources
     assert sources is not None
@@ -45,7 +45,7 @@ def save_plan(workspace: Workspace, result: TuneResult) -> None:
     )
     path = workspace.plan_path
     try:
-        workspace.make()  # somebody may have cleared all away meanwhile
+        workspace.make()  # somebody may have deleted everything meanwhile
         write_plan(path, SavedPlan(Plan(result.plan.techniques), written_for, measured))
     except OSError as error:
         told = f"the plan could not be written to {path}: {why_lost(error, path)}"
@@ -60,7 +60,7 @@ def made_for(
     versions: Mapping[str, str],
     nproc: int | None,
 ) -> dict[str, object]:
-    """What a plan says of where it holds; ``fitting`` compares that with what is here."""
+    """What a plan was made for; ``fitting`` compares that with what is here."""
     return {
         "script": script.label,
         "digest": sources.script,
@@ -74,10 +74,10 @@ def made_for(
 
 
 def _by_hand(script: Script, result: TuneResult) -> str:
-    """The command that trains under a plan which is nowhere."""
+    """The command that trains under a plan that was not saved."""
     words = []
     for name, settings in result.plan.techniques.items():
         rest = ",".join(f"{key}={value}" for key, value in settings.items())
         words += ["--use", shlex.quote(f"{name}:{rest}" if rest else name)]
     gain = f"it trains {result.speedup.value:.2f} times faster" if result.speedup is not None else "train"
-    return f"Without it, {gain} by: hasten run {result.rank_options}{' '.join(words)} {script.label}"
+    return f"Without it, {gain} with: hasten run {result.rank_options}{' '.join(words)} {script.label}"

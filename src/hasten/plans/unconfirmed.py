@@ -1,8 +1,8 @@
 """The best plan that a tune has found so far, before it is confirmed: ``plan.unconfirmed.toml``.
 
-It lies beside ``plan.toml`` and never takes its place, so a plan that an earlier tune confirmed stays in
-force. Its gain is a guess and its accuracy may not have been checked, so nothing trains under it by itself,
-whatever the risk of its techniques: who wants it names the file.
+It is next to ``plan.toml`` and never replaces it, so a plan that an earlier tune confirmed stays in force.
+Its gain is a guess and its accuracy may not have been checked, so nothing trains under it automatically,
+whatever the risk of its techniques: it must be named.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from .files import SavedPlan, read_own_plan, write_plan
 
 _HEADER = """\
 # Found by hasten tune, which ended before it was confirmed.
-# To train under it all the same, name this file: hasten run --plan FILE SCRIPT
+# To train under it anyway, name this file: hasten run --plan FILE SCRIPT
 """
 OUTCOME = "not-confirmed"  # in the plan's table ``measured``, where a confirmed one has "gain"
 HELD, NOT_CHECKED = "held", "not checked"  # its accuracy, in the same table
 
 
 def keep(workspace: Workspace, plan: Plan, made_for: Mapping[str, Any], accuracy: str = NOT_CHECKED) -> None:
-    """Replace what was kept, at once; the empty plan is not kept. Raises OSError, or UsageError where what
-    lies there is not ours.
+    """Replace what was kept, atomically; the empty plan is not kept. Raises OSError, or UsageError if the
+    file there is not ours.
     """
     if not plan:
         forget(workspace)
         return
     measured = {"date": date.today().isoformat(), "outcome": OUTCOME, "accuracy": accuracy}
-    workspace.make()  # somebody may have cleared all away meanwhile
+    workspace.make()  # somebody may have deleted everything meanwhile
     write_plan(workspace.unconfirmed_path, SavedPlan(plan, made_for, measured), _HEADER)
 
 
 def forget(workspace: Workspace) -> None:
-    """Once it is confirmed, or refuted. Raises as ``keep``."""
+    """Call it once the plan is confirmed, or refuted. Raises like ``keep``."""
     safe_files.remove(workspace.unconfirmed_path)
 
 
 def kept(workspace: Workspace) -> SavedPlan | None:
-    """What a tune had found that did not come to its end. What cannot be read is none."""
+    """What an unfinished tune had found. An unreadable file counts as none."""
     saved = None
     with suppress(UsageError):
         saved = read_own_plan(workspace.unconfirmed_path)
@@ -52,11 +52,11 @@ def kept(workspace: Workspace) -> SavedPlan | None:
 
 
 def caveat(saved: SavedPlan) -> str:
-    """What is to be known of a plan that was not confirmed; "" of any other."""
+    """What to know about an unconfirmed plan; "" for any other."""
     if saved.measured.get("outcome") != OUTCOME:
         return ""
     if saved.measured.get("accuracy") == HELD:
-        unknown = "Its accuracy was held in the steps that were compared; its gain is a guess"
+        unknown = "Its accuracy held in the compared steps; its gain is a guess"
     else:
         unknown = "Its gain is a guess, and its accuracy was not checked"
     return f"not confirmed: the tune that found it ended before that. {unknown}"

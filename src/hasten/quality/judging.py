@@ -11,7 +11,7 @@ from ..bench.comparing.statistics import interval, mean_interval, t_quantile
 from ..records.quality import Interval, Metric, Point, QualityVerdict, Reached, Tolerance, WholeRun
 from ..records.trial import Ratio
 
-_POWER = 0.8416  # standard deviations: in four of five cases, an interval then comes out as hoped
+_POWER = 0.8416  # standard deviations: then an interval is as wanted in four of five cases
 _MOST_SEEDS = 1000
 OWN_SEED = (
     "the script sets its own seed: {count} equal runs count as one, which has no interval. Where it "
@@ -19,9 +19,9 @@ OWN_SEED = (
 )
 TOO_COARSE = (
     "every baseline run ended with exactly {value:g}, though not by the same training: the metric is too "
-    "coarse to tell runs apart, or it is not what was meant"
+    "coarse to distinguish runs, or it is not the intended one"
 )
-NOT_IN_FORCE = "no technique of the plan had effect, so two runs of the same were compared"
+NOT_IN_FORCE = "no technique of the plan had an effect, so two runs of the same were compared"
 SAME_TRAINING = "the same training: all values and the last losses equal the baseline's"
 
 
@@ -60,12 +60,12 @@ def judge(metric: Metric, runs: Sequence[WholeRun], tolerance: Tolerance) -> Qua
 
 
 def final(run: WholeRun, metric: Metric) -> float:
-    """The quality at its end."""
+    """The quality at the run's end."""
     return run.courses[metric.name][-1].value
 
 
 def _without_spread(metric: Metric, pairs: Sequence[tuple[WholeRun, WholeRun]]) -> tuple[str, str]:
-    """The outcome and its reason where all baseline runs ended alike, so that no interval can be trusted."""
+    """The outcome and its reason if all baseline runs ended equal, so that no interval can be trusted."""
     baselines = [baseline for baseline, _ in pairs]
     if all(_same_training(baseline, plan, metric) for baseline, plan in pairs):
         return "held", SAME_TRAINING
@@ -75,7 +75,7 @@ def _without_spread(metric: Metric, pairs: Sequence[tuple[WholeRun, WholeRun]]) 
 
 
 def _same_training(a: WholeRun, b: WholeRun, metric: Metric) -> bool:
-    """Whether nothing that was seen tells the two apart: a loss goes back to everything before it."""
+    """Whether nothing observed distinguishes the two: a loss depends on everything before it."""
     values = [[point.value for point in run.courses[metric.name]] for run in (a, b)]
     return values[0] == values[1] and a.steps == b.steps and a.losses == b.losses != ()
 

@@ -1,4 +1,4 @@
-"""Which number says how good a training's model is: one that the script tells, or one that it prints."""
+"""Which number says how good a training's model is: one that the script reports, or one that it prints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAMED_PATTERN = re.compile(r"([A-Za-z]\w*)=(?!\()(.+)")
 
 @dataclass(frozen=True)
 class Wanted:
-    """What --metric asks for: the name of a metric, a pattern for one, or the first that is told."""
+    """What --metric asks for: the name of a metric, a pattern for one, or the first one reported."""
 
     name: str = ""
     pattern: re.Pattern[str] | None = None
@@ -25,14 +25,14 @@ class Wanted:
 def wanted_metric(text: str) -> Wanted:
     """A NAME, a PATTERN with one group, or NAME=PATTERN. Raises UsageError.
 
-    In "acc=([0-9.]+)" all is the pattern: what follows the "=" alone would match any number.
+    In "acc=([0-9.]+)" all of it is the pattern: the part after "=" alone would match any number.
     """
     whole = _compiled(text, text)
     if not whole.groups:
         if _TOLD_NAME.fullmatch(text):
             return Wanted(text)
         raise UsageError(
-            f"--metric {text!r} is no name, and a pattern needs a group in parentheses around the number: "
+            f"--metric {text!r} is not a name, and a pattern needs a group in parentheses around the number: "
             "'accuracy ([0-9.]+)'"
         )
     named = _NAMED_PATTERN.fullmatch(text)
@@ -61,9 +61,9 @@ def _name_in(pattern: str) -> str:
 
 
 def metric_in(run: WholeRun, wanted: Wanted, lower_is_better: bool, script: str) -> Metric:
-    """The metric that was asked for, as ``run`` told it. Raises UsageError if it told none.
+    """The requested metric, as ``run`` reported it. Raises UsageError if it reported none.
 
-    ``lower_is_better`` is the user's word; without it, the metric's name decides.
+    ``lower_is_better`` is the user's choice; without it, the metric's name decides.
     """
     name = wanted.name or next(iter(run.courses), "")
     if name not in run.courses:

@@ -1,1 +1,3 @@
-"""What can be known of a user's script without training it: its files, what it asks for, our folder of it."""
+"""What can be learnt about a user's script without training it: its files, what it asks for, our folder for
+it.
+"""

@@ -1,4 +1,4 @@
-"""Reads a script for devices that are written into it, without running it."""
+"""Finds devices hard-coded in a script, without running it."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class _Edit:
 
 
 def hard_coded_devices(script: Script) -> list[HardCoded]:
-    """Those of the script and of the modules beside it that it imports, in order.
+    """Those of the script and of the modules next to it that it imports, in order.
 
-    What is chosen by asking (``"cuda" if torch.cuda.is_available() else "cpu"``, or inside an ``if`` that
-    asks) is not hard-coded. Raises UsageError if the script cannot be read.
+    A device chosen by a check (``"cuda" if torch.cuda.is_available() else "cpu"``, or inside an ``if`` that
+    checks) is not hard-coded. Raises UsageError if the script cannot be read.
     """
     found: list[HardCoded] = []
     for part in parts_of(script):
@@ -57,10 +57,10 @@ def _rewritten(name: str, source: str, edits: list[_Edit]) -> list[HardCoded]:
 
 
 def _edits_in(tree: ast.AST, asked: bool = False) -> Iterator[_Edit]:
-    """``asked``: this runs only where a device was found to be there."""
+    """``asked``: this runs only if a device was found."""
     if isinstance(tree, (ast.If, ast.IfExp)):
         asked = asked or _asks(tree.test)
-    elif isinstance(tree, ast.BoolOp):  # what there is, or the CPU
+    elif isinstance(tree, ast.BoolOp):  # whatever exists, or the CPU
         asked = asked or _asks(tree)
     if isinstance(tree, ast.Assign) and not asked and _names_a_device(tree):
         yield _edit(tree.value, _CHOICE)
@@ -107,12 +107,12 @@ def _edits_of_call(call: ast.Call) -> Iterator[_Edit]:
 
 
 def _edit(node: ast.expr, text: str, opening: int = 0) -> _Edit:
-    """``opening``: characters after the node that are replaced, too."""
+    """``opening``: characters after the node to replace, too."""
     return _Edit(node.end_lineno or node.lineno, node.col_offset, (node.end_col_offset or 0) + opening, text)
 
 
 def _asks(test: ast.expr) -> bool:
-    """Whether an expression asks which devices are there."""
+    """Whether an expression checks which devices exist."""
     return any(
         isinstance(node, ast.Attribute)
         and node.attr in ("is_available", "device_count", "current_accelerator")

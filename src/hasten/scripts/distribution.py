@@ -1,4 +1,4 @@
-"""Reads a script for how it is trained by several processes, without running it."""
+"""Finds out how a script trains in several processes, without running it."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ _VARIABLES = {
     *("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
 }
 _SPAWNS = {"torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"}
-_PROCESSES = {"torch.multiprocessing.Process", "multiprocessing.Process"}  # may be for anything else, too
+_PROCESSES = {"torch.multiprocessing.Process", "multiprocessing.Process"}  # may be for something else
 _OF_A_RANK = {  # by the last part of the name: makes a process group, or needs one
     "init_process_group", "init_device_mesh", "DistributedDataParallel", "FullyShardedDataParallel",
     "fully_shard",
 }  # fmt: skip
-_LIBRARIES = {"accelerate.Accelerator", "deepspeed.initialize"}  # ask a launcher's words
+_LIBRARIES = {"accelerate.Accelerator", "deepspeed.initialize"}  # read a launcher's variables
 _TRAINERS = {"transformers", "trl"}  # whose classes named ...Trainer do so, too
 _LIGHTNING = {"Trainer", "Fabric"}
 _CCL = {"oneccl_bindings_for_pytorch", "torch_ccl"}
 
 
 def distribution_of(script: Script) -> Distribution:
-    """What the script and the modules beside it say. One that cannot be read says nothing."""
+    """What the script and the modules next to it say. Unreadable ones say nothing."""
     seen = _Seen()
     try:
         for part in parts_of(script):
             seen.look_at(part)
-    except UsageError:  # it may be a module that is never imported
+    except UsageError:  # perhaps a module that is never imported
         pass
     return seen.found()
 
 
 def why_not_shared(found: Distribution) -> str:
-    """Why hasten cannot divide such a script's training among processes of its own; "" if it may."""
+    """Why hasten cannot divide such a script's training among its own processes; "" if it can."""
     if found.kind == "ranks":
         return f"{found.sign} makes the script one of several ranks by itself"
     return f"{found.sign} starts ranks of the script's own" if found.kind else ""
@@ -52,7 +52,7 @@ class _Seen:
     ranks: list[str] = field(default_factory=list)
     spawns: list[str] = field(default_factory=list)
     processes: list[str] = field(default_factory=list)
-    numbers_ranks: bool = False  # gives a process group its rank, which a launcher's script need not
+    numbers_ranks: bool = False  # passes its rank to a process group, which a launched script need not do
     data_parallel: list[str] = field(default_factory=list)
     backends: dict[str, None] = field(default_factory=dict)
     reads: dict[str, str] = field(default_factory=dict)
@@ -129,7 +129,7 @@ def _is_trainer(name: str) -> bool:
 
 
 def _is_lightning(call: ast.Call, name: str) -> bool:
-    """Lightning trains in one process unless it is told of more."""
+    """Lightning trains in one process unless told otherwise."""
     module, _, last = name.rpartition(".")
     if last not in _LIGHTNING or module.partition(".")[0] not in ("lightning", "pytorch_lightning"):
         return False

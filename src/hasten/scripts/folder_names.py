@@ -1,12 +1,12 @@
-"""What a script's folder below ``.hasten`` is called: one name a script, by where it lies, and readable.
+"""What a script's folder below ``.hasten`` is called: one readable name per script, by its location.
 
     train.py               train                 -m train               train.module
     scripts/train.py       scripts.train         -m package.train       package.train.module
     train.ipynb            train.ipynb           ../elsewhere/train.py  train@5e0b1f1d3c07
 
-What is no plain name below the working directory gets a digest of the way to it. No two scripts share a
-name: plain names have dots between folders only, ``module`` and ``ipynb`` at the end are kept for what they
-say, and @ is in no plain name.
+Anything but a plain name below the working directory gets a digest of its path. No two scripts share a name:
+plain names have dots only between folders, ``module`` and ``ipynb`` at the end are reserved, and @ is in no
+plain name.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _LONGEST = 80  # characters; a name on disk may have 255
-_KEPT = ("module", "ipynb")  # endings that tell what is not a plain file
-_JOURNAL = "journal.db"  # lies beside the folders, with files of SQLite's that begin alike
+_KEPT = ("module", "ipynb")  # endings reserved for other than plain files
+_JOURNAL = "journal.db"  # is next to the folders, with SQLite's files of similar name
 
 
 def folder_name(path: Path, module: str | None = None) -> str:
@@ -39,12 +39,12 @@ def way_to(path: Path) -> str:
 
 
 def old_folder_name(path: Path, module: str | None = None) -> str:
-    """What it was called when scripts of one name in several folders shared one."""
+    """Its name when scripts of one name in several folders shared one."""
     return module or path.stem
 
 
 def named_by(label: str) -> tuple[Path, str | None]:
-    """Path and module of the script that a plan says it was made for, whether or not it is still there."""
+    """Path and module of the script that a plan says it was made for, whether or not it still exists."""
     return (Path(), label.removeprefix("-m ")) if label.startswith("-m ") else (Path(label), None)
 
 

@@ -1,4 +1,4 @@
-"""Reads a script, and the modules beside it, without running anything."""
+"""Reads a script, and the modules next to it, without running anything."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Part:
 
 
 def parts_of(script: Script) -> Iterator[Part]:
-    """The script, and then the modules beside it that it imports, in order.
+    """The script, and then the modules next to it that it imports, in order.
 
     Raises UsageError if one cannot be read.
     """
@@ -65,7 +65,7 @@ def _beside(path: Path, tree: ast.AST) -> list[Path]:
 
 
 def imported_names(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """The names that imports bind, each with what it stands for."""
+    """The names that imports bind, each with its full name."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -79,6 +79,6 @@ def imported_names(tree: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def full_name(function: ast.expr, names: dict[str, str]) -> str:
-    """What is named there, by ``names`` that imports bind."""
+    """The full name of what is called, using ``names`` that imports bind."""
     first, dot, rest = ast.unparse(function).partition(".")
     return names.get(first, first) + dot + rest

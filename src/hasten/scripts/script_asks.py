@@ -1,4 +1,4 @@
-"""Whether a script asks a clock, somebody at the terminal or torch's own generator, as it reads."""
+"""Whether a script uses a clock, the terminal or torch's own generator, read from its source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .workspace import Script, find_module
 
 _OF_TIME = {"time", "monotonic", "perf_counter", "process_time", "thread_time"}
 _CLOCKS = {f"time.{name}{unit}" for name in _OF_TIME for unit in ("", "_ns")}
-_OF_DATETIME = {"now", "utcnow", "today"}  # methods, of whatever a script calls the class
+_OF_DATETIME = {"now", "utcnow", "today"}  # methods, whatever a script calls the class
 _AT_TERMINAL = {
     *("input", "getpass.getpass", "click.prompt", "click.confirm"),
     *(f"sys.stdin.{of}{name}" for of in ("", "buffer.") for name in ("read", "readline", "readlines")),
@@ -22,7 +22,7 @@ _BY_TIME = {"max_time"}  # an argument of Lightning's Trainer
 
 
 def reads_clock(argv: Sequence[str], module: bool) -> bool:
-    """Of the script, or a module beside it that it imports; it may be for what it prints alone."""
+    """Whether the script, or a module next to it that it imports, does; it may be just for printing."""
     return any(_is_clock(node, names) for part, names in _parts(argv, module) for node in ast.walk(part.tree))
 
 
@@ -62,7 +62,7 @@ def _parts(argv: Sequence[str], module: bool) -> Iterator[tuple[Part, dict[str, 
         script = find_module(argv[0], []) if module else Script(Path(argv[0]), ())
         for part in parts_of(script):
             yield part, dict(imported_names(part.tree))
-    except UsageError:  # it may be a module that is never imported
+    except UsageError:  # perhaps a module that is never imported
         return
 
 

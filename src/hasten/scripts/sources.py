@@ -1,6 +1,6 @@
-"""The files that a training is made of: what they were when a measurement began, and whether they still are.
+"""The files that a training runs: as they were when a measurement began, and whether they still are.
 
-Which modules of the user's own there are is told by the workers, as their script imports them.
+Workers report the user's own modules as their script imports them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ..records.sources import SourceDigests
 if TYPE_CHECKING:
     from .workspace import Script
 
-GONE = ""  # in place of the digest of what cannot be read
-_MOST_BYTES = 64 * 2**20  # of a file that are read: source code is shorter
-_MOST_ENTRIES = 20_000  # of folders that are looked at
+GONE = ""  # instead of the digest of an unreadable file
+_MOST_BYTES = 64 * 2**20  # read from a file: source code is shorter
+_MOST_ENTRIES = 20_000  # of folders examined
 _SUFFIXES = (".py", ".pyw", ".so", ".pyd")
 _NOT_ENTERED = {"__pycache__", "site-packages", "dist-packages", "node_modules"}
 
@@ -33,13 +33,13 @@ Mark = tuple[int, int, int, int, int]
 class Sources:
     """The files of ``script`` and of the local modules that it imports, as they were at the beginning.
 
-    ``doing`` says in a message what it was that they had to stay the same for: "tuned".
+    ``doing`` names in a message what they had to stay the same for: "tuned".
     """
 
     def __init__(self, script: Script, doing: str) -> None:
         self._script = script
         self._doing = doing
-        self._lock = threading.Lock()  # ranks speak in threads of their own
+        self._lock = threading.Lock()  # ranks report in separate threads
         self._at_first = dict(_marks_in(script.folders))
         self._marks: dict[str, Mark | None] = {}
         self._digests: dict[str, str] = {}
@@ -48,7 +48,7 @@ class Sources:
         self.imported([self._main])
 
     def imported(self, paths: Iterable[str]) -> None:
-        """A worker's script has imported the modules in these files. What is wrong with them is told by
+        """A worker's script has imported the modules in these files. Problems with them are reported by
         ``check``.
         """
         with self._lock:
@@ -60,14 +60,14 @@ class Sources:
                         self._changed[path] = None
 
     def check(self) -> None:
-        """Raises Refusal if any of them has changed: nothing can be said of either version."""
+        """Raises Refusal if any of them has changed: nothing can be said about either version."""
         with self._lock:
             for path, before in self._marks.items():
                 now = mark_of(path)
                 if now == before:
                     continue
                 if digest_of(path) == self._digests[path]:
-                    self._marks[path] = now  # saved again as it was
+                    self._marks[path] = now  # saved again without changes
                 else:
                     self._changed[path] = None
             changed = list(self._changed)
@@ -76,8 +76,8 @@ class Sources:
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
-        """``check`` at the end of the block, also of one that fails: whatever failed may have done so in the
-        midst of a change.
+        """``check`` at the end of the block, even if it fails: the failure may have happened during a
+        change.
         """
         try:
             yield
@@ -87,7 +87,7 @@ class Sources:
         self.check()
 
     def digests(self) -> SourceDigests:
-        """Of the script and of all that were imported until now."""
+        """Digests of the script and of everything imported so far."""
         with self._lock:
             modules = {_name_of(path, self._script): digest for path, digest in self._digests.items()}
         own = modules.pop(_name_of(self._main, self._script))
@@ -100,14 +100,14 @@ class Sources:
 
 
 def changed_since(script: Script, made_of: Mapping[str, object]) -> list[str]:
-    """The local modules, as they are called in ``SourceDigests.modules``, that are not as they were then."""
+    """The local modules, named as in ``SourceDigests.modules``, that have changed since."""
     folder = _folder_of(script)
     return [name for name, digest in made_of.items() if digest_of(os.path.join(folder, name)) != digest]
 
 
 def digest_of(path: str | os.PathLike[str]) -> str:
-    """Of a file's content; of a notebook, of the code in it, which is all that runs. ``GONE`` for what
-    cannot be read or is no regular file.
+    """Digest of a file's content; for a notebook, of its code, which is all that runs. ``GONE`` for an
+    unreadable or not regular file.
     """
     content = _content_of(path)
     return GONE if content is None else hashlib.blake2b(content, digest_size=16).hexdigest()
@@ -116,9 +116,9 @@ def digest_of(path: str | os.PathLike[str]) -> str:
 def _content_of(path: str | os.PathLike[str]) -> bytes | None:
     try:
         found = os.stat(path)
-        if not stat.S_ISREG(found.st_mode):  # a pipe's other end would be waited for
+        if not stat.S_ISREG(found.st_mode):  # a pipe would block
             return None
-        with open(path, "rb") as file:  # /proc has files of no size that are waited for, too
+        with open(path, "rb") as file:  # /proc has files without a size that block, too
             content = file.read(min(found.st_size, _MOST_BYTES))
     except (OSError, ValueError):
         return None
@@ -129,7 +129,7 @@ def _content_of(path: str | os.PathLike[str]) -> bytes | None:
 
 
 def mark_of(path: str) -> Mark | None:
-    """What tells without reading it whether a file is as it was; None if there is none."""
+    """A mark that shows without reading it whether a file changed; None if there is no file."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):
@@ -138,7 +138,7 @@ def mark_of(path: str) -> Mark | None:
 
 
 def _marks_in(folders: Iterable[str]) -> Iterator[tuple[str, Mark]]:
-    """Of all that can be imported from ``folders``, those nearest first, and not without end."""
+    """Marks of everything importable from ``folders``, nearest first, up to a limit."""
     waiting, seen, left = deque(reversed(list(folders))), set[str](), _MOST_ENTRIES
     while waiting and left > 0:
         folder = waiting.popleft()
@@ -172,6 +172,6 @@ def _name_of(path: str, script: Script) -> str:
 
 
 def _shown(path: str) -> str:
-    """From the working directory where it lies there."""
+    """Relative to the working directory, if inside."""
     name = os.path.relpath(path)
     return path if name.startswith("..") else name

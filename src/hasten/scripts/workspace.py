@@ -1,4 +1,4 @@
-"""Where hasten keeps what it learnt of a script: ``.hasten/NAME/`` below the working directory."""
+"""Where hasten keeps what it learnt about a script: ``.hasten/NAME/`` below the working directory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Script:
 
     @property
     def _file(self) -> str:
-        """Not to be taken for an option: Python's own, or one of ours."""
+        """Cannot be mistaken for an option, Python's or ours."""
         path = str(self.path)
         return os.path.join(".", path) if path.startswith("-") else path
 
@@ -52,17 +52,17 @@ class Script:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """The working directory and the script's own folder, without links: what a trial must not touch."""
+        """The working directory and the script's own folder, without links: which a trial must not touch."""
         own = () if self.module and _is_installed(self.path) else (str(self.path.resolve().parent),)
         return tuple(dict.fromkeys((str(Path.cwd().resolve()), *own)))
 
     def digest(self) -> str:
-        """Of what it says now, as ``sources.digest_of`` has it."""
+        """Digest of its current content, see ``sources.digest_of``."""
         return digest_of(self.path)
 
 
 def find_script(path: str, arguments: list[str]) -> Script:
-    """Raises UsageError if ``path`` is no readable Python script or notebook."""
+    """Raises UsageError if ``path`` is not a readable Python script or notebook."""
     script = Script(Path(path), tuple(arguments))
     _check_file(path, script.path)
     what = "notebook" if script.is_notebook else "Python script"
@@ -75,24 +75,24 @@ def find_script(path: str, arguments: list[str]) -> Script:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     except (SyntaxError, ValueError) as error:
         raise UsageError(f"{path} is not a {what}: {error}") from None
-    except (RecursionError, MemoryError):  # of Python's own compiler
+    except (RecursionError, MemoryError):  # from Python's own compiler
         raise UsageError(f"{path} is not a {what}: it is nested too deeply for Python") from None
     return script
 
 
 def _check_file(typed: str, path: Path) -> None:
-    """Raises UsageError if reading ``path`` would fail, or not end."""
+    """Raises UsageError if reading ``path`` would fail or block."""
     missing = f"there is no script at {typed} (looked from {Path.cwd()})"
     try:
         found = path.stat()
-    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: it is no name at all
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: not a valid name
         raise UsageError(missing) from None
     except OSError as error:
         raise UsageError(f"{typed} cannot be read: {error.strerror}") from None
     if stat.S_ISDIR(found.st_mode):
         raise UsageError(f"{typed} is a folder: name the Python script that trains")
     if not stat.S_ISREG(found.st_mode):  # a pipe or a device
-        raise UsageError(f"{typed} is no file: name the Python script that trains")
+        raise UsageError(f"{typed} is not a file: name the Python script that trains")
     if found.st_size > _MOST_BYTES:
         raise UsageError(f"{typed} has {found.st_size / 2**20:,.0f} MB: name the Python script that trains")
 
@@ -141,7 +141,7 @@ class Workspace:
 
     @property
     def unconfirmed_path(self) -> Path:
-        """The best plan of a tune that goes on, or that did not come to its end."""
+        """The best plan of a running or unfinished tune."""
         return self.folder / "plan.unconfirmed.toml"
 
     @property
@@ -154,7 +154,7 @@ class Workspace:
         return self.root / ".lock"
 
     def new_trial(self) -> Path:
-        """Make the folder of the next trial; those of earlier tunes stay."""
+        """Create the folder of the next trial; those of earlier tunes stay."""
         trials = self.folder / "trials"
         safe_files.make_folder(trials)
         taken = [int(name) for name in safe_files.names(trials) if _NUMBER.fullmatch(name)]
@@ -166,7 +166,7 @@ class Workspace:
         return made
 
     def make(self) -> None:
-        """Raises UsageError if the working directory cannot be written, or where what is there is not
+        """Raises UsageError if the working directory cannot be written, or if what is there is not
         ours.
         """
         try:

@@ -118,7 +118,7 @@ LARGER = Plan({"batch_size": {"factor": 2}})
 
 
 def shorter_under_larger_batches(plain: int, larger: int) -> PaperTrials:
-    """A script of so many steps, and so many under larger batches."""
+    """A script of this many steps, and so many under larger batches."""
     trials = PaperTrials(effects={"batch_size": 0.5})
 
     def set_length(worker: PaperWorker) -> None:

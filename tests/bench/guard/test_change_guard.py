@@ -80,7 +80,7 @@ PLAN = Plan({"batch_size": {"factor": 2}})
     [
         ("0.01", "200", ""),
         ("0.01", "12", "only 12 steps could be seen, and 20 are needed"),
-        ("1e30", "200", "the loss is no number"),
+        ("1e30", "200", "the loss is not a number"),
     ],
     ids=["goes well", "too short", "diverges"],
 )

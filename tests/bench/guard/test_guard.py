@@ -376,7 +376,7 @@ def test_a_loss_that_never_changes_tells_nothing_alone() -> None:
 
 # ---- a script that decides by its losses
 def found_by_steps(count: int, noise: float = 0.0) -> Trace:
-    """A search for a rate of so many steps, then the training."""
+    """A search for a rate of this many steps, then the training."""
     search = [replace(step, rates=((1e-5 * 2**n,),)) for n, step in enumerate(training(count, noise))]
     begun = training(60, noise)
     return [*search, replace(begun[0], begins=True), *begun[1:]]

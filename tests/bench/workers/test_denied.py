@@ -50,7 +50,7 @@ def test_the_last_of_several_is_the_one() -> None:
 
 def test_what_to_do_is_said() -> None:
     words = denied_words("Permission denied: 'log.txt'", WHY)
-    assert words.startswith("Writing 'log.txt' was denied: no trial may change files")
+    assert words.startswith("Writing 'log.txt' was denied: a trial may only change temporary files")
     assert f"({WHY}). Run again with --allow-writes if the script may write while it is measured; " in words
 
 

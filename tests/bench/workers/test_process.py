@@ -1,4 +1,4 @@
-"""Real workers that end in every way they can: each must be told apart, and none may stay behind."""
+"""Real workers that end in every way they can: each must be distinguished, and none may stay behind."""
 
 from __future__ import annotations
 

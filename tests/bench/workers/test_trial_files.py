@@ -1,4 +1,4 @@
-"""hasten's own cache is made where it is missing, used where it is ours, and gone where it was not needed."""
+"""hasten's own cache is made where it is missing, used where it is ours, and gone if it was not needed."""
 
 from __future__ import annotations
 

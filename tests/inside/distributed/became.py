@@ -23,7 +23,7 @@ from .trainings import apart, told, write
 @dataclass(frozen=True)
 class Became:
     """``what``: "equal", "refused", "stopped" or "different". ``apart``: the largest difference of what was
-    trained, and told, to one process; 0 where nothing was trained to its end.
+    trained, and told, to one process; 0 if nothing was trained to its end.
     """
 
     what: str

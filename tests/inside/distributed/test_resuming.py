@@ -89,7 +89,7 @@ def script(kind: str) -> str:
 
 
 def trained(folder: Path, source: str, *launches: tuple[int, int]) -> dict[str, list[float]]:
-    """By launches of so many ranks, each up to an epoch; what the last one told."""
+    """By launches of this many ranks, each up to an epoch; what the last one told."""
     folder.mkdir()
     done: dict[str, list[float]] = {}
     for size, last in launches:

@@ -1,4 +1,4 @@
-"""Memory in common, by any of two ways, and the error where there is none."""
+"""Memory in common, by any of two ways, and the error if there is none."""
 
 from __future__ import annotations
 

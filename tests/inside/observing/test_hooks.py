@@ -200,7 +200,7 @@ def test_the_root_is_told_before_its_first_forward_pass_runs(watch: Watch) -> No
 
 def test_a_profiler_that_records_stacks_survives_the_look(watch: Watch) -> None:
     """torch's profiler reads the module out of each frame of ``nn.Module.__call__``, by the name that torch
-    gives it, and crashes the process where there is none.
+    gives it, and crashes the process if there is none.
     """
     assert torch.nn.Module.__call__.__code__.co_varnames[0] == "self"
     model = torch.nn.Linear(4, 2)

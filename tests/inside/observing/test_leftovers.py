@@ -1,4 +1,4 @@
-"""The lines at which steps stand still."""
+"""The lines at which steps wait."""
 
 from __future__ import annotations
 

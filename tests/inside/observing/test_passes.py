@@ -59,7 +59,7 @@ LOOPS: dict[str, tuple[Loop, int]] = {}
 
 
 def loop(name: str, samples: int) -> Callable[[Loop], Loop]:
-    """A training of some steps, of ``samples`` each; 0 where that is not clear."""
+    """A training of some steps, of ``samples`` each; 0 if that is not clear."""
 
     def add(train: Loop) -> Loop:
         LOOPS[name] = (train, samples)

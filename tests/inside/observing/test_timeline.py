@@ -120,7 +120,7 @@ def test_a_run_from_start_to_end(script: Script) -> None:
 
 
 def test_what_was_watched_until_now(script: Script) -> None:
-    """The coordinator asks while the script stands still at a step's end."""
+    """The coordinator asks while the script waits at a step's end."""
     script.takes(10.0)
     epoch(script)
     script.begins(3, 4.0)

@@ -1,4 +1,4 @@
-"""Trainings are told apart by which optimizers stepped when."""
+"""Trainings are distinguished by which optimizers stepped when."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def slow(**changes: Any) -> Spell:
         (slow(ended={"throttled": 3.0}), "the container's processor quota stops it 30% of the time"),
         (slow(ended={"throttled": 0.1}), ""),
         (slow(ended={"cpus": 1}), "it may run on 1 of the 2 processors it had"),
-        (slow(ended={"heat_stops": 3}), "the processor slows down as it is hot"),
+        (slow(ended={"heat_stops": 3}), "the processor slows down because it is hot"),
         (slow(ended={"swapped_bytes": 300 * MIB}), "300 MiB of its memory are swapped out"),
         (slow(ended={"swapped_bytes": 3 * MIB}), ""),
         (

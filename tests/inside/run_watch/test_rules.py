@@ -132,7 +132,7 @@ def test_batches_of_many_sizes_are_not_compared_with_the_tune() -> None:
     assert events(Pace(WatchedRun(TUNED)), [both] * 300) == AS_PLANNED
 
 
-# ---- what is no step like the others
+# ---- what is not a step like the others
 def test_steps_with_an_evaluation_or_a_last_batch_do_not_count() -> None:
     usual = mixed(
         {USUAL: STEP, EVALUATED: 0.4, LAST_OF_EPOCH: 0.004}, {USUAL: 96, EVALUATED: 2, LAST_OF_EPOCH: 2}

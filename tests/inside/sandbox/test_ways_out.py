@@ -13,7 +13,7 @@ pytestmark = [
     pytest.mark.attack("files"),
 ]
 
-# As a worker starts: in a process namespace where there is one, then protected.
+# As a worker starts: in a process namespace if there is one, then protected.
 CONTAINED = """
 import signal
 from hasten.inside.sandbox import mounts

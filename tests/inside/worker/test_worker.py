@@ -538,7 +538,7 @@ def test_a_run_says_what_takes_no_effect(stage: Stage) -> None:
     assert "fused_optimizer" in done.stderr
 
 
-# ---- several trainings, one after the other
+# ---- several trainings, one after another
 SEVERAL = """
 import torch
 
@@ -636,7 +636,7 @@ def test_a_run_goes_on_without_us_where_our_watching_fails(stage: Stage) -> None
     done = stage.run_forked(TRAIN + SABOTAGE + "train(5)", plan=Plan({"fused_optimizer": {}}))
     assert done.code == 0
     assert done.stdout == stage.plain_forked(TRAIN + "train(5)").stdout
-    assert "a bug in hasten and none of the script's; the script runs on without it" in done.stderr
+    assert "a bug in hasten and not in the script; the script runs on without it" in done.stderr
     assert "TypeError: a bug of hasten's" in done.stderr
 
 

@@ -1,1 +1,1 @@
-"""Two plans against each other: blocks and pairs, which of them count, intervals, and what may be claimed."""
+"""Two plans against each other: blocks and pairs, which ones count, intervals, and what may be claimed."""

@@ -1,5 +1,5 @@
-"""The confirmation of a plan: pairs of fresh processes, and where these would do but for slow processes that
-they may not have shown, more processes of the plan, each for a block.
+"""The confirmation of a plan: pairs of fresh processes. If only unseen slow processes could spoil the claim,
+it also starts more processes under the plan, each for one block.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .pairs import MeasureFailed, PairsBench
 
 Clock = Callable[[], float]
 
-_AT_ONCE = 2  # started side by side, as in a pair
+_AT_ONCE = 2  # started at the same time, as in a pair
 
 
 def confirm(bench: PairsBench, a: Plan, b: Plan, effort: Effort, clock: Clock = time.monotonic) -> Trial:
-    """``b`` against ``a``: all pairs of ``effort``, and processes of ``b`` alone where these decide."""
+    """``b`` against ``a``: all pairs of ``effort``, and processes under ``b`` alone if these decide."""
     trial = replace(bench.compare(a, b, effort.pairs), looks_most=effort.looks, claims=effort.claims)
     if trial.failure is not None or trial.cut_short:
         return trial

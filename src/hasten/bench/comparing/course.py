@@ -1,4 +1,4 @@
-"""Where a run is cut into stretches: found once, in a process that trains plainly."""
+"""Where a run is cut into stretches: found once, in a plain process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...records.observation import Step
 from .steps import Rhythm
 
 Parts = tuple[str, ...]
-"""Names out of ``records.whole_run``."""
+"""Names from ``records.whole_run``."""
 
 _EVALUATION = "evaluation"
 _EPOCH = ("first batches", "epoch turns")
@@ -20,13 +20,14 @@ _LEAVES_NOTHING = (_EVALUATION, *_EPOCH)  # to be done after it has come by
 _TOLD = (*_LEAVES_NOTHING, _SAVING)
 _TIMED_SECONDS = 2.0  # of each process: stretches that are shorter are joined
 _WARMUP_STEPS = 10
-_ALIKE = 0.1  # by which two ways from one to the next may differ
+_ALIKE = 0.1  # by which two distances may differ
 
 
 @dataclass(frozen=True)
 class Course:
-    """``cuts``: the steps that a process has taken when the first stretch begins, and when each one ends.
-    ``lead_seconds``: from the first step's end to the first stretch; ``seconds``: of all stretches, plain.
+    """``cuts``: the number of steps a process has taken when the first stretch begins, and when each one
+    ends. ``lead_seconds``: from the first step's end to the first stretch; ``seconds``: of all stretches,
+    plain.
     """
 
     cuts: tuple[int, ...]
@@ -40,7 +41,7 @@ class Course:
 
     @property
     def process_seconds(self) -> float:
-        """That one process trains."""
+        """Training time of one process."""
         return self.lead_seconds + self.seconds
 
 
@@ -63,12 +64,12 @@ def is_told(part: str) -> bool:
 
 
 def times_in(steps: Sequence[Step], part: str, rhythm: Rhythm) -> int:
-    """How often it came by in them."""
+    """How often it occurred in them."""
     return sum(comes_by(step, part, rhythm) for step in steps)
 
 
 def rarest(steps: Sequence[Step], parts: Parts, rhythm: Rhythm) -> str:
-    """Which of ``parts`` came by least often since the first step."""
+    """Which of ``parts`` occurred least often since the first step."""
     return min(parts, key=lambda part: times_in(steps[1:], part, rhythm))
 
 
@@ -80,12 +81,12 @@ def course_of(
     early: bool = False,
     last: bool = False,
 ) -> Course | None:
-    """The course that a process shows which took ``steps``, its first one included; None if it has not
-    taken enough of them. Of several parts, that which comes by least often decides.
+    """The course shown by a process that took ``steps``, its first one included; None if it has not taken
+    enough of them. Of several parts, the rarest decides.
 
     ``late``: steps until what is compared is in force. ``early``: a long stretch may begin as soon as the
-    process is warm, and have the length from one time to the next, where what comes by leaves nothing to be
-    done. ``last``: there will be no more steps, and shorter stretches have to do.
+    process is warm, and last from one occurrence to the next, if the part leaves no work behind. ``last``:
+    there will be no more steps, so shorter stretches must do.
     """
     part, least = rarest(steps, parts, rhythm), max(_WARMUP_STEPS, late)
     marks = [n for n, step in enumerate(steps, 1) if n > 1 and comes_by(step, part, rhythm)]
@@ -113,19 +114,19 @@ def course_of(
 
 
 def seconds_to_see(each: float) -> float:
-    """What a process trains until a course is known, where the part comes by every ``each`` seconds, > 0."""
+    """Training time until a course is known, if the part occurs every ``each`` seconds, > 0."""
     if each >= _TIMED_SECONDS:
         return 2 * each
     return (2 * math.ceil(_TIMED_SECONDS / 2 / each) + 1) * each
 
 
 def _period(marks: Sequence[int]) -> int | None:
-    """After how many times the steps between two of them repeat; None if that is not seen yet.
+    """The number of occurrences after which the distances repeat; None if not seen yet.
 
-    An evaluation in mid-epoch and one at its end leave a short and a long way to the next: half of the two is
-    no piece of the run.
+    An evaluation within an epoch and one at its end give a short and a long distance: half of the two is not
+    a piece of the run.
     """
-    for begun in ([0, *marks], marks):  # the way to the first is one of them, or is longer
+    for begun in ([0, *marks], marks):  # the distance to the first one counts, or is longer
         gaps = [b - a for a, b in pairwise(begun)]
         for period in range(1, max(1, len(gaps) // 2) + 1):
             pairs = list(zip(gaps, gaps[period:], strict=False))

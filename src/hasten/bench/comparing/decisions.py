@@ -1,17 +1,17 @@
-"""Every rule by which a comparison of two plans is decided: what the search keeps and what a tune may claim,
-and how small a gain each would have found.
+"""Every rule that decides a comparison of two plans: what the search keeps, what a tune may claim, and how
+small a gain each would have found.
 
-The search decides on 95% intervals, of comparisons that may stop early (by a 99% interval where they are
-live); it steers, and claims nothing. How often it keeps what gains nothing, and loses what gains, is
-simulated in tests and measured by ``python -m benchmarks.known_effects``; how often a claim is false, by
-``python -m benchmarks.coverage`` (docs/measuring.md). Ratios are b's time over a's: below 1, b is faster.
+The search decides on 95% intervals of comparisons that may stop early (on a 99% interval if they are live);
+it only guides, and claims nothing. Tests simulate how often it keeps what gains nothing and loses what gains,
+and ``python -m benchmarks.known_effects`` measures it; ``python -m benchmarks.coverage`` measures how often a
+claim is false (docs/measuring.md). Ratios are b's time over a's: below 1, b is faster.
 
-Where a tune has two claims at stake, of which it makes one (``tuning/confirming.py``), the error of 1% is
-divided among them: ``claims`` is their number.
+If a tune has two possible claims, of which it makes one (``tuning/confirming.py``), they share the error of
+1%: ``claims`` is their number.
 
-For a claim, two things can be wrong with what pairs of fresh processes say: that they scatter, which the
-bound of Student's t covers, and that some processes of the plan are slow and the pairs show none of them,
-which no interval covers. So what such processes would cost, were one in ten of them slow, is taken off.
+Two things can be wrong with the pairs behind a claim. They scatter: the bound of Student's t covers that. And
+some processes under the plan may be slow while the pairs show none of them: no interval covers that. So the
+cost of such processes, if one in ten were slow, is subtracted.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def gains(ratio: Ratio | None) -> bool:
 
 
 def worth_repeating(ratio: Ratio | None) -> bool:
-    """Whether b looks faster, but not for sure: a disturbed minute hides gains of this size."""
+    """Whether b looks faster without certainty: a disturbed minute hides gains of this size."""
     return ratio is not None and ratio.value < CLEAR_BELOW and not gains(ratio)
 
 
@@ -50,22 +50,22 @@ def is_slower(ratio: Ratio | None) -> bool:
 
 
 def likely(ratio: Ratio | None) -> bool:
-    """Whether b, for which few pairs cannot be sure, is worth the confirmation that follows."""
+    """Whether b, uncertain after few pairs, is worth a confirmation."""
     return ratio is not None and ratio.value < LIKELY_BELOW
 
 
 def is_clear(ratio: Ratio) -> bool:
-    """Whether more of the same comparison would not change what is decided."""
+    """Whether more of the same comparison would not change the decision."""
     return ratio.high < CLEAR_BELOW or is_slower(ratio)
 
 
 def known_well(ratio: Ratio) -> bool:
-    """Whether more would tell nothing that the search needs, clear or not."""
+    """Whether the search needs nothing more, clear or not."""
     return ratio.high - ratio.low < KNOWN_WITHIN
 
 
 def all_much_slower(log_ratios: Sequence[float]) -> bool:
-    """Whether even two pairs leave no doubt that b is slower."""
+    """Whether two pairs already leave no doubt that b is slower."""
     return min(log_ratios) > SLOWER_ABOVE
 
 
@@ -75,24 +75,24 @@ def clearly_worse(log_ratios: Sequence[float]) -> bool:
 
 
 def excludes_gain(ratio: Ratio | None, proven: bool) -> bool:
-    """Whether a comparison says that there is no gain, rather than that it cannot tell.
+    """Whether a comparison shows that there is no gain, and not only that it cannot tell.
 
-    ``proven``: b's technique has gained by itself once; of one that never has, a smaller gain is enough to
-    have been excluded.
+    ``proven``: b's technique gained alone at least once. For one that never did, excluding a smaller gain is
+    enough.
     """
     return ratio is not None and ratio.low >= (KEEP_BELOW if proven else CLEAR_BELOW)
 
 
 def cannot_tell(ratio: Ratio) -> bool:
-    """Of a comparison that found no gain: whether one could have been missed, of a size that can be said."""
+    """For a comparison that found no gain: whether it could have missed one of a known size."""
     return not is_slower(ratio) and ratio.count >= LEAST_TO_TELL
 
 
 def least_kept(ratio: Ratio, count: int | None = None) -> float:
-    """The smallest gain that the search would keep, in four of five comparisons of ``count`` units (None: as
-    many) that scatter like those of ``ratio``. Both: at least ``LEAST_TO_TELL``.
+    """The smallest gain that the search would keep in four of five comparisons of ``count`` units (None: the
+    same number) that scatter like those of ``ratio``. At least ``LEAST_TO_TELL`` in both.
 
-    That a comparison may stop early is left out: it then finds a little more.
+    Ignores that a comparison may stop early: then it finds a little more.
     """
     count = count or ratio.count
     half = math.log(ratio.high / ratio.low) / 2
@@ -110,19 +110,19 @@ def count_to_keep(gain: float, ratio: Ratio, most: int) -> int | None:
 CLAIM_LEAST_SPEEDUP = 1.01
 CLAIM_LEAST_PROCESSES = 4
 
-SLOW = math.log(22 / 14)  # of a process: under glibc's allocator, steps of one script took 14 or 22 ms
+SLOW = math.log(22 / 14)  # of a process: under glibc's allocator, one script's steps took 14 or 22 ms
 _CALLED_SLOW = SLOW / 2  # half-way to it
-ONE_IN = 10  # processes of the plan that one slow one is reckoned with, until more were seen
-LOOKS_MOST = 20  # processes of the plan that are started alone, at most: more find little more
+ONE_IN = 10  # one process in this many is assumed slow, until more were seen
+LOOKS_MOST = 20  # most processes under the plan started alone: more add little
 
 
 def is_gain(log_ratios: Sequence[float], looks: Sequence[float] = (), claims: int = 1) -> bool:
-    """Whether a gain may be claimed: the 99% one-sided lower bound of the speedup is above 1.01, also if one
-    process in ten of the plan were slow; where more were seen, one in so many. 99.5% where two ``claims`` are
-    at stake.
+    """Whether a gain may be claimed: the 99% one-sided lower bound of the speedup is above 1.01, even if one
+    in ten processes under the plan were slow; if more were seen, one in that many. 99.5% if two ``claims``
+    are at stake.
 
-    ``log_ratios``: one value a pair of fresh processes, of measurements that chose nothing. ``looks``: of
-    processes of the plan that were started besides, the logarithm of each one's time over the usual one's.
+    ``log_ratios``: one value per pair of fresh processes, from measurements that chose nothing. ``looks``:
+    for additional processes under the plan, the logarithm of each one's time over the usual one's.
     """
     return margin(log_ratios, claims) > allowance(log_ratios, looks)
 
@@ -142,10 +142,10 @@ def _two_sided(claims: int) -> float:
 
 
 def allowance(log_ratios: Sequence[float], looks: Sequence[float] = ()) -> float:
-    """What slow processes of the plan add to the mean log ratio, beyond what the pairs show.
+    """What slow processes under the plan add to the mean log ratio, beyond what the pairs show.
 
-    As if one in ten were slow, or with more than that seen, the next: the rule of succession. Where a pair
-    was slow it is 0, since then such processes are on average and in how far the pairs lie apart.
+    As if one in ten were slow or, if more were seen, the next one: the rule of succession. If a pair was slow
+    it is 0, because then such processes are in the mean and in the scatter of the pairs.
     """
     if shows_slow(log_ratios):
         return 0.0
@@ -153,46 +153,46 @@ def allowance(log_ratios: Sequence[float], looks: Sequence[float] = ()) -> float
 
 
 def reckoned(seen: int) -> int:
-    """With how many processes of the plan one that is slow is reckoned, where so many were seen."""
+    """One process in how many is assumed slow, if this many were seen."""
     return max(ONE_IN, seen + 1)
 
 
 def shows_slow(log_ratios: Sequence[float]) -> bool:
-    """Whether a pair stands out by a slow process of the plan."""
+    """Whether a pair stands out because of a slow process under the plan."""
     return is_slow(max(log_ratios) - median(log_ratios))
 
 
 def is_slow(log_times: float) -> bool:
-    """Of the logarithm of a process's time over the usual one's."""
+    """Whether a process is slow, by the logarithm of its time over the usual one's."""
     return log_times > _CALLED_SLOW
 
 
 def with_slow(log_ratios: Sequence[float], looks: Sequence[float]) -> float:
-    """What slow processes, seen besides the pairs, add to the mean log ratio of all that were seen."""
+    """What slow additional processes add to the mean log ratio of all that were seen."""
     return sum(filter(is_slow, looks)) / (len(log_ratios) + len(looks)) if log_ratios else 0.0
 
 
 def looks_needed(log_ratios: Sequence[float], looks: Sequence[float] = (), claims: int = 1) -> int | None:
-    """How many processes more of the plan make it a claim, if none of them is slow; 0 if it is one.
+    """How many more processes under the plan make it a claim, if none is slow; 0 if it is one.
 
-    None: however many do not.
+    None: no number does.
     """
     left = margin(log_ratios, claims)
     if left <= 0:
         return None
-    missing = allowance(log_ratios, looks) / left  # times what may be added
+    missing = allowance(log_ratios, looks) / left  # relative to what may be added
     seen = len(log_ratios) + len(looks)
     return 0 if missing < 1 else math.floor(reckoned(seen) * missing) - seen
 
 
 def worth_looking(log_ratios: Sequence[float], looks: Sequence[float], most: int, claims: int = 1) -> bool:
-    """Whether more processes of the plan, up to ``most`` in all, may make a claim of what is none yet."""
+    """Whether more processes under the plan, up to ``most`` in all, may turn this into a claim."""
     needed = looks_needed(log_ratios, looks, claims)
     return needed is not None and 0 < needed <= most - len(looks)
 
 
 def looks_of(seconds: Sequence[float], pairs: int) -> list[float]:
-    """What ``is_gain`` takes of processes alone. ``seconds``: of all of the plan's, those of the ``pairs``
+    """The ``looks`` for ``is_gain``. ``seconds``: of all processes under the plan, those of the ``pairs``
     first, whose median is the usual one.
     """
     usual = median(seconds[:pairs])
@@ -200,11 +200,11 @@ def looks_of(seconds: Sequence[float], pairs: int) -> list[float]:
 
 
 def least_found(log_ratios: Sequence[float], pairs: int, looks: int = 0, claims: int = 1) -> float:
-    """The smallest gain, 0.04 for 4%, that ``pairs`` pairs would find which scatter like ``log_ratios``.
+    """The smallest gain, 0.04 for 4%, that ``pairs`` pairs would find if they scatter like ``log_ratios``.
 
-    It is claimed in four of five such comparisons, smaller ones less often. ``pairs``: at least as many as a
-    claim needs. ``looks``: how many processes more of the plan may be started where that decides. What was
-    found, gain or loss, does not enter: only how far the pairs lie apart.
+    It is claimed in four of five such comparisons, smaller ones less often. ``pairs``: at least what a claim
+    needs. ``looks``: how many more processes under the plan may be started if that decides. The result
+    itself, gain or loss, does not matter: only how much the pairs scatter.
     """
     error = stdev(log_ratios) / math.sqrt(pairs)
     unseen = 0.0 if shows_slow(log_ratios) else SLOW / reckoned(pairs + looks)
@@ -213,8 +213,8 @@ def least_found(log_ratios: Sequence[float], pairs: int, looks: int = 0, claims:
 
 @dataclass(frozen=True)
 class Effort:
-    """Of a confirmation: its pairs, how many processes more of the plan it may start, and how many claims are
-    at stake with it.
+    """The effort of a confirmation: its pairs, how many more processes under the plan it may start, and how
+    many claims are at stake with it.
     """
 
     pairs: int
@@ -223,13 +223,13 @@ class Effort:
 
     @property
     def in_pairs(self) -> float:
-        """Two processes of the plan take no longer than a pair."""
+        """Two processes under the plan take no longer than a pair."""
         return self.pairs + self.looks / 2
 
 
 def effort_to_find(gain: float, log_ratios: Sequence[float], most: Effort, claims: int = 1) -> Effort | None:
-    """The least that would find ``gain`` where pairs scatter like ``log_ratios``; None if ``most`` does
-    not. Pairs come first, since each shows a process of the plan, too.
+    """The least effort that finds ``gain`` if pairs scatter like ``log_ratios``; None if ``most`` does not.
+    Pairs come first, because each also shows a process under the plan.
     """
     steps = [Effort(pairs) for pairs in range(CLAIM_LEAST_PROCESSES, most.pairs + 1)]
     steps += [Effort(most.pairs, looks) for looks in range(1, most.looks + 1)]

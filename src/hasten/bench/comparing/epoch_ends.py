@@ -1,8 +1,8 @@
-"""What came between steps while plans were compared: the steps into which an evaluation or a new pass over a
-loader fell took that much longer. They count in no comparison, and a whole run has them.
+"""What came between steps while plans were compared: steps with an evaluation or a new pass over a loader
+took that much longer. They count in no comparison, but a whole run has them.
 
-Which steps these are is a matter of the script, and the same in each process of its training; so the process
-that came furthest says how often they come, and all say how long each takes.
+Which steps these are depends on the script, and is the same in each process of its training. So the process
+that got furthest shows how often they occur, and all show how long each takes.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from ...records.observation import Step
 from ...records.plan import Plan
 from .steps import Rhythm
 
-_ALIKE = 1.02  # times: runs of one script that differ in length by no more have one length
-_FIRST_STEPS = 20  # models that are called first after these are no parts of one training
-_PACE_STEPS = 10  # of an epoch, and of later ones, that tell how fast they are
+_ALIKE = 1.02  # times: runs of one script whose lengths differ by no more have the same length
+_FIRST_STEPS = 20  # models first called after these are not part of the same training
+_PACE_STEPS = 10  # of an epoch, and of later ones, to tell how fast they are
 
 
 class Kind(NamedTuple):
-    """What fell into a step and falls into no regular one. An evaluation in mid-epoch and the turn of an
-    epoch are two kinds, and both at once a third.
+    """What fell into a step and into no regular one. An evaluation within an epoch and the turn of an epoch
+    are two kinds, and both at once a third.
     """
 
     evaluated: bool = False
-    restarts: int = 0  # loaders that began anew
+    restarts: int = 0  # loaders that started again
 
 
 TURN = Kind(restarts=1)
@@ -38,9 +38,9 @@ TURN = Kind(restarts=1)
 
 @dataclass(frozen=True)
 class EpochEnd:
-    """``seconds``: by which its step took longer than the regular ones near it, under ``plan``, without
+    """``seconds``: how much longer its step took than the regular ones near it, under ``plan``, without
     techniques' set-up. ``first``: of its kind and process under all of that plan, whose techniques may have
-    filled a cache in it. ``process``: a number; those of one process are slow or fast together.
+    filled a cache in it. ``process``: a number; one process is slow or fast in all of its ends.
     """
 
     plan: Plan
@@ -52,8 +52,8 @@ class EpochEnd:
 
 @dataclass
 class _Course:
-    """Where in the script's steps ends came, in one process, that was followed from ``begin`` to ``reach``.
-    ``plain``: its steps are those of the script, not of a plan that trains otherwise.
+    """Where ends occurred in the script's steps, in one process, followed from ``begin`` to ``reach``.
+    ``plain``: its steps are the script's, not those of a plan that trains differently.
     """
 
     begin: int
@@ -68,22 +68,22 @@ class _Course:
 
     @property
     def turned(self) -> float:
-        """Steps until a loader first began anew; infinite before."""
+        """Steps until a loader first started again; infinite before."""
         return min((at[0] for kind, at in self.at.items() if kind.restarts), default=math.inf)
 
 
 @dataclass
 class EpochEnds:
-    """Gathers them over all workers of a tune. ``tails``: what came after a script's last step, told as what
-    comes between others. ``script_steps``: of the whole script, where a worker came to its end.
+    """Collects them over all workers of a tune. ``tails``: what came after a script's last step, in the form
+    of ends. ``script_steps``: of the whole script, if a worker reached its end.
     """
 
     rhythm: Rhythm
     seen: list[EpochEnd] = field(default_factory=list)
     script_steps: int | None = None
     tails: list[EpochEnd] = field(default_factory=list)
-    _another_model: int | None = None  # the step in which one came that had not been there before
-    _lengths: list[int] = field(default_factory=list)  # as each process told that came to the end
+    _another_model: int | None = None  # the step in which a new model appeared
+    _lengths: list[int] = field(default_factory=list)  # reported by each process that reached the end
     _courses: list[_Course] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -92,11 +92,11 @@ class EpochEnds:
             self._lengths = [self.rhythm.steps_in_all]
 
     def cautions(self) -> list[Caution]:
-        """Of what was seen of the script's course."""
+        """Cautions about the script's course."""
         found = self._another_model
         return [Caution("another model", count=found)] if found is not None else []
 
-    # ---- what processes tell
+    # ---- what processes report
     def note(self, plan: Plan, steps: Sequence[Step], before: int) -> None:
         """``steps`` that a process took under ``plan``, one after another, ``before`` others before
         them."""
@@ -122,7 +122,7 @@ class EpochEnds:
                 (course.later if ended else course.first).setdefault(plan, []).append(step.seconds)
 
     def note_ends(self, plan: Plan, seconds: float, count: int, steps: int) -> None:
-        """So many ends in the ``steps`` of one process, of so many ``seconds`` each on average, which tells
+        """``count`` ends in the ``steps`` of one process, of ``seconds`` each on average, which together tell
         no more than one does.
         """
         course = self._course(plan, 0)
@@ -131,13 +131,13 @@ class EpochEnds:
         self.seen.append(EpochEnd(plan, seconds, count == 1, TURN, len(self._courses)))
 
     def script_ended(self, steps: int) -> None:
-        """A worker's script came to its end after so many."""
+        """A worker's script ended after this many."""
         self.script_steps = steps
         self._lengths.append(steps)
 
     def note_tail(self, plan: Plan, rest: Step | None, noted: bool = True) -> None:
-        """``rest``: what came after the last step, if that was told: of the process that was ``noted`` last,
-        else of one whose steps nobody has.
+        """``rest``: what came after the last step, if known, for the process that was ``noted`` last,
+        otherwise for one whose steps are unknown.
         """
         if rest is None:
             return
@@ -147,7 +147,7 @@ class EpochEnds:
         self.tails.append(EpochEnd(plan, rest.seconds, first, kind, len(self._courses)))
 
     def _course(self, plan: Plan, before: int) -> _Course:
-        """That of the process at hand; of a new one where nothing was ``before``."""
+        """The course of the current process; of a new one if nothing was ``before``."""
         if not before or not self._courses:
             self._courses.append(_Course(before, plain=not changing(plan)))
         return self._courses[-1]
@@ -157,7 +157,7 @@ class EpochEnds:
         return Kind(step.evaluations > self.rhythm.evaluations, restarts)
 
     def _is_first(self, plan: Plan, kind: Kind, course: _Course) -> bool:
-        """Whether none of the kind came by yet under all of ``plan``; of what is evaluated, none at all."""
+        """Whether none of the kind occurred yet under all of ``plan``; for evaluations, none at all."""
         return not any(
             one.holds(plan) and (of == kind or (of.evaluated and kind.evaluated)) for one, of in course.under
         )
@@ -172,10 +172,10 @@ class EpochEnds:
             _courses=[*others._courses, *self._courses],
         )
 
-    # ---- what they come to
+    # ---- results
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """Those of which it is known how often they come."""
+        """The kinds whose frequency is known."""
         course = self._furthest
         return tuple(course.at) if course is not None else ()
 
@@ -188,12 +188,12 @@ class EpochEnds:
 
     @property
     def turns_every(self) -> float | None:
-        """Steps from one that begins a loader anew to the next; None if none was seen."""
+        """Steps from one that restarts a loader to the next; None if none was seen."""
         return min((self.every(kind) for kind in self.kinds if kind.restarts), default=None)
 
     def times(self, kind: Kind, steps: int) -> int:
-        """How often it comes between the steps of a run of so many: as often as was seen, and at the same
-        distance from where nobody was.
+        """How often it occurs between the steps of a run of ``steps``: as often as seen, and beyond what was
+        followed, at the same distance.
         """
         at = [position for position in self._at(kind) if position < steps]
         if not at or self.reach >= steps:
@@ -201,8 +201,8 @@ class EpochEnds:
         return len(at) + max(0, math.ceil((steps - at[-1]) / max(1.0, self.every(kind))) - 1)
 
     def paces(self, plan: Plan) -> list[float]:
-        """What regular steps of later epochs took, times those of the first: of each process that was seen to
-        have enough of both under ``plan``.
+        """What regular steps of later epochs took, relative to those of the first, for each process that was
+        seen to have enough of both under ``plan``.
         """
         both = [(course.first.get(plan, []), course.later.get(plan, [])) for course in self._courses]
         enough = [pair for pair in both if min(map(len, pair)) >= _PACE_STEPS]
@@ -215,7 +215,7 @@ class EpochEnds:
 
     @property
     def varies(self) -> bool:
-        """Whether the script ended after other numbers of steps each time: it stops early, or by a clock."""
+        """Whether the script's length differs from run to run: it stops early, or by a clock."""
         return bool(self._lengths) and max(self._lengths) > _ALIKE * min(self._lengths)
 
     def _at(self, kind: Kind) -> list[int]:
@@ -223,11 +223,11 @@ class EpochEnds:
 
     @property
     def _furthest(self) -> _Course | None:
-        """Of the course that came furthest; one that began late has missed some."""
+        """The course that got furthest; one that began late has missed some."""
         order = sorted(self._courses, key=lambda one: (one.plain, not one.begin, one.reach))
         return next((one for one in reversed(order) if one.at or not one.begin), None)
 
 
 def _apart(end: EpochEnd) -> EpochEnd:
-    """With a number that no process of one's own has."""
+    """With a number that none of our processes has."""
     return replace(end, process=-end.process)

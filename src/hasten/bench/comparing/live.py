@@ -1,8 +1,8 @@
 """Two plans compared inside one running training: blocks of steps in the order A B B A, then B A A B, and
 so on.
 
-Both share process, data, memory layout and moment. An ABBA block lies within one worker; when the script
-ends, the trial goes on in the next one.
+Both share process, data, memory layout and moment. An ABBA block is within one worker; when the script ends,
+the trial continues in the next one.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class LiveBench:
         self._trials = trials
         self._quiet = quiet or Quiet()
         self._ends = ends or EpochEnds(rhythm)
-        self._noted = 0  # steps of the worker at hand
+        self._noted = 0  # steps of the current worker
         self._take(rhythm)
         self._worker: Worker | None = None
         self._settled: set[Plan] = set()
@@ -67,7 +67,7 @@ class LiveBench:
         self._block_steps = rhythm.block_steps(_BLOCKS, self._untimed)
 
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
-        """``b`` against ``a``; they may differ in live techniques only."""
+        """``b`` against ``a``; they may only differ in live techniques."""
         clock = self._trials.limit.clock
         began = clock()
         self._take(replace(self._rhythm, steps_in_all=self._ends.script_steps))
@@ -111,7 +111,7 @@ class LiveBench:
         return self._worker is not None and process_part(self._worker.plan) == process_part(plan)
 
     def least_steps(self, plan: Plan) -> int:
-        """That a comparison with ``plan`` trains."""
+        """Steps that a comparison with ``plan`` trains."""
         warmup = 0 if self.has_worker_for(plan) else 1 + self._warmup_steps
         settling = _SETTLING_CYCLES * self._rhythm.cycle
         return warmup + settling + _LEAST_ABBA_BLOCKS * _BLOCKS * self._block_steps
@@ -155,7 +155,7 @@ class LiveBench:
             logs[plan] += math.log(block.sample_seconds) / 2
             blocks.append((plan, block))
         if any(step.new_model for step in worker.history[begun:]):
-            return None, contended  # another training has begun: the two plans' blocks may be of two models
+            return None, contended  # another training started: the plans' blocks may differ in model
         for plan, block in blocks:
             (comparison.blocks_b if plan == b else comparison.blocks_a).append(block)
         return logs[b] - logs[a], contended
@@ -179,7 +179,7 @@ class LiveBench:
         self._note(worker)
         why_not = spoilt(steps, self._rhythm)
         if why_not:
-            self.close()  # its weights are of no use to the trials that follow
+            self.close()  # its weights are useless for the trials that follow
             raise TrialFailed(why_not)
         proofs = worker.proofs()
         comparison.took_up(worker.setup_seconds, is_b)
@@ -197,14 +197,14 @@ class LiveBench:
         return block
 
     def _note(self, worker: Worker) -> None:
-        """What came between epochs since the last time, all of it under the plan in force."""
+        """Note what came between epochs since the last time, all of it under the plan in force."""
         steps = worker.history[self._noted :]
         if steps:
             self._ends.note(worker.plan, steps, self._noted)
             self._noted += len(steps)
 
     def _note_end(self, ended: ScriptEnded) -> None:
-        """The steps that the script took after those, and what came after its last one."""
+        """Note the script's remaining steps, and what came after its last one."""
         worker = self._worker
         if worker is None or ended.how != "completed":
             return
@@ -218,7 +218,7 @@ class LiveBench:
 
 
 class _Comparison:
-    """What has been gathered for one trial."""
+    """The measurements of one trial."""
 
     def __init__(self, timed: Rhythm) -> None:
         self.timed = timed  # by which its blocks are
@@ -232,7 +232,7 @@ class _Comparison:
         self._untimed = 0
 
     def hopeless(self, step_seconds_b: float) -> bool:
-        """Whether b is so much slower that nothing more need be known of it."""
+        """Whether b is so much slower that it need not be measured further."""
         return self.step_seconds_a is not None and step_seconds_b > HOPELESS * self.step_seconds_a
 
     def give_up(self, step_seconds_b: float) -> None:
@@ -242,14 +242,14 @@ class _Comparison:
             raise TrialFailed(f"about {times:.0f} times slower: one block was enough to see it")
 
     def took_up(self, setup_seconds: float, is_b: bool) -> None:
-        """What a worker has spent on the set-up of a plan so far; the first time takes the longest."""
+        """A worker's set-up time for a plan so far; the first time takes the longest."""
         if is_b:
             self._setup_b = max(self._setup_b, setup_seconds)
         else:
             self._setup_a = max(self._setup_a, setup_seconds)
 
     def add(self, log_ratio: float | None, contended: bool) -> None:
-        """An ABBA block; None is one that could not be timed. Raises TrialFailed if hardly any can."""
+        """Add an ABBA block, None for one that could not be timed. Raises TrialFailed if hardly any can."""
         if log_ratio is not None:
             self._log_ratios.append((log_ratio, contended))
             return
@@ -263,7 +263,7 @@ class _Comparison:
 
     @property
     def log_ratios(self) -> list[float]:
-        """Of the ABBA blocks that nobody disturbed, if there are enough of them; else of all."""
+        """Of the undisturbed ABBA blocks, if there are enough of them; otherwise of all."""
         alone = [log_ratio for log_ratio, contended in self._log_ratios if not contended]
         return alone if len(alone) >= _LEAST_ABBA_BLOCKS else [log_ratio for log_ratio, _ in self._log_ratios]
 

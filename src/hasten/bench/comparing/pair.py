@@ -1,4 +1,4 @@
-"""What two processes of a pair came to."""
+"""The results of a pair's two processes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ...records.trial import Proof
 
 @dataclass(frozen=True)
 class Pair:
-    """``lasting_seconds``: what it took to make what b finds and a does not, whichever process made it.
-    ``setups_seconds``: what both took to set up, that included where they made it.
+    """``lasting_seconds``: the time to make what b finds and a does not, whichever process made it.
+    ``setups_seconds``: set-up of both, including that if they made it.
     """
 
     log_ratio: float
@@ -27,10 +27,10 @@ class Pair:
 
     @property
     def setup_seconds(self) -> float:
-        """That b takes and a does not, in each process anew."""
+        """Set-up that b needs and a does not, in each new process."""
         return max(0.0, self.b.setup_seconds - self.a.setup_seconds)
 
 
 def lasting_seconds(proofs: Sequence[Proof]) -> float:
-    """Of all techniques together."""
+    """Lasting set-up of all techniques together."""
     return sum(proof.lasting_seconds for proof in proofs)

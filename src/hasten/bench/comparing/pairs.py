@@ -1,7 +1,7 @@
-"""Two plans compared by pairs of fresh processes. Of each pair one trains while the other is stopped, in
+"""Two plans compared in pairs of fresh processes. In each pair, one trains while the other is stopped, in
 turns.
 
-A process has a speed of its own, so a pair counts once, however long it is watched: intervals are over pairs.
+Every process has its own speed, so a pair counts once, however long it runs: intervals are over pairs.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _TURNS = 2  # each is A B B A: under the median of four blocks, a steady drift c
 _BLOCKS = 2 * _TURNS  # of each worker
 _WARMUP_SECONDS = 0.3
 _WARMUP_STEPS = 10
-_LATEST_PAIRS = 3  # whose median says what one takes
+_LATEST_PAIRS = 3  # pairs whose median predicts the next
 
 Enough = Callable[[list[float]], bool]
 
 
 class PairsBench:
-    """Each comparison starts fresh processes. ``enough`` may end it early; without, it runs ``pairs``
+    """Each comparison starts fresh processes. ``enough`` may end it early; without it, it runs ``pairs``
     pairs.
     """
 
@@ -51,7 +51,7 @@ class PairsBench:
         self._quiet = quiet or Quiet()
         self._ends = ends or EpochEnds(rhythm)
         self._late = 0  # steps until both plans are in force
-        self._fitted = False  # whether blocks fit the steps that the script has under the plans at hand
+        self._fitted = False  # whether blocks fit the script's steps under these plans
         self._take(rhythm)
         self._settled_beside_others = False
         self._timed = rhythm  # by which blocks are timed in the latest comparison
@@ -77,8 +77,8 @@ class PairsBench:
 
     @property
     def pair_seconds(self) -> float | None:
-        """What the latest pairs took, the median: without set-ups, and without what was measured again as
-        others had disturbed it. None before the first.
+        """Median time of the latest pairs, without set-ups and without what was measured again because it was
+        disturbed. None before the first.
         """
         return median(self._took) if self._took else None
 
@@ -138,8 +138,8 @@ class PairsBench:
         )
 
     def singles(self, plans: Sequence[Plan]) -> list[float]:
-        """Seconds a sample of one fresh process for each of ``plans``, started side by side: of one block, as
-        a pair's. It is enough to tell a slow process.
+        """Seconds per sample of one fresh process for each of ``plans``, started at the same time: one block
+        each, as in a pair. Enough to detect a slow process.
 
         Raises MeasureFailed, ScriptOver, BudgetOver, PlanRefused, WorkerError.
         """
@@ -155,7 +155,7 @@ class PairsBench:
                 worker.resume()
                 idle = without_effect(worker.proofs())
                 worker.pause()
-                if idle:  # it trained as the plain one does, and tells nothing of the plan
+                if idle:  # it trained like the plain one, and says nothing about the plan
                     raise MeasureFailed(idle)
                 found.append(self._time(blocks))
         return found
@@ -164,8 +164,8 @@ class PairsBench:
         return self._trials.worker(plan)
 
     def _fitting_pair(self, a: Plan, b: Plan, a_first: bool) -> Pair:
-        """A pair; where the script turns out to be too short for it, one with shorter blocks. A training that
-        is changed may take fewer steps than the plain one: its length counts in this comparison only.
+        """A pair; if the script turns out to be too short for it, one with shorter blocks. A changed training
+        may take fewer steps than the plain one: its length counts in this comparison only.
         """
         try:
             return self._pair(a, b, a_first)
@@ -200,7 +200,7 @@ class PairsBench:
             proofs = workers[b].proofs()
             workers[b].pause()
             workers[a].resume()
-            of_a = workers[a].proofs()  # of use for what its set-up took, and its start
+            of_a = workers[a].proofs()  # for its set-up and start
             for plan, worker in workers.items():
                 self._ends.note(plan, worker.history, 0)
             return Pair(
@@ -222,7 +222,7 @@ class PairsBench:
         return median(block.sample_seconds for block in blocks)
 
     def _pair_took(self, seconds: float) -> None:
-        """After each pair: what it took without set-ups, and without what was measured again."""
+        """After each pair: its time without set-ups and without repeated measurements."""
         self._took.append(seconds)
 
     def _prepare(self, a: Plan, b: Plan) -> None:
@@ -231,17 +231,17 @@ class PairsBench:
     def _blocks(
         self, workers: Mapping[Plan, Worker], first: Plan, second: Plan
     ) -> Iterator[tuple[Plan, Block]]:
-        """Those of a pair, as they are timed."""
+        """The blocks of a pair, as they are timed."""
         for _ in range(_TURNS):
             yield from self._turn(workers, (first, second, second, first))
 
     def _alone(self, plan: Plan, worker: Worker) -> list[Block]:
-        """Those of a process without another."""
+        """The blocks of a single process."""
         return [block for _, block in self._turn({plan: worker}, (plan,))]
 
     def _turn(self, workers: Mapping[Plan, Worker], order: Sequence[Plan]) -> list[tuple[Plan, Block]]:
-        """One block of each; all of them once more where others disturbed one, so that a drift cancels. A
-        script that is known to end has no steps for that.
+        """One block of each; all of them again if one was disturbed, so that a drift cancels. A script whose
+        end is known has no steps for that.
         """
         again = self._rhythm.steps_in_all is None
         timed: list[tuple[Plan, Block]] = []
@@ -258,8 +258,8 @@ class PairsBench:
         return timed
 
     def _begin(self, workers: Sequence[Worker]) -> None:
-        """Until all are stopped where blocks can be timed. Whoever waits meanwhile is stopped, too: threads
-        that wait actively would keep the others' processors busy.
+        """Train until all are stopped where blocks can be timed. A worker that waits is stopped, too: threads
+        that spin would keep the others' processors busy.
         """
         with self._trials.stopwatch.on("starting"):
             wait_all_started(workers)
@@ -279,7 +279,7 @@ class PairsBench:
         worker.pause()
 
     def _block(self, worker: Worker, ahead: int) -> Block | None:
-        """One timed block. ``ahead`` batches may have been made before it was stopped, for nothing."""
+        """One timed block. ``ahead`` batches may have been made for free before it was stopped."""
         worker.resume()
         if ahead:
             worker.steps(self._rhythm.cycle * math.ceil(ahead / self._rhythm.cycle))
@@ -292,9 +292,9 @@ class PairsBench:
 
 
 class MeasureFailed(Exception):
-    """What is measured cannot win anything; the message is the reason."""
+    """The measured plan cannot win; the message is the reason."""
 
 
 def _beside(a: float, b: float) -> float:
-    """What two set-ups take that are made at the same time."""
+    """The duration of two set-ups made at the same time."""
     return max(a, b, START_OVERLAP / 2 * (a + b))

@@ -1,9 +1,9 @@
 """Blocks of steps that other programs disturbed are set aside, and what follows waits for quiet.
 
-It is looked at who had the processors, never at what a block took: so nothing is chosen by its result. Other
-programs disturb where no CPU is left for them. That is worth only so much time; when that is spent, nothing
-is measured again. Within one process those blocks count alone then that were not disturbed, if there are
-enough of them (``live``); else blocks count as they are.
+This is decided by who used the processors, never by how long a block took: so nothing is chosen by its
+result. Other programs disturb if no CPU is left for them. Only a limited time goes into that; after it,
+nothing is measured again. Then, within one process, only undisturbed blocks count if there are enough of them
+(``live``); otherwise blocks count as measured.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from collections.abc import Callable
 from ...records.caution import Caution, Disturbance
 from ...records.processor_time import ProcessorTime
 
-_LEAST_CPUS = 0.1  # that others must use to disturb anybody
-_LEAST_SECONDS = 0.04  # of their time: the kernel counts in hundredths of a second, for each CPU and process
-_SPARE_CPUS = 0.5  # with so many left over, nobody is disturbed
-_STOPPED_SHARE = 0.05  # of a block, for which a quota stopped us
-_OURS = 0.9  # of the quota: whoever uses as much of it is stopped by itself
+_LEAST_CPUS = 0.1  # that others must use to disturb
+_LEAST_SECONDS = 0.04  # of others' time: the kernel counts in hundredths of a second, per CPU and process
+_SPARE_CPUS = 0.5  # with this many idle, nothing is disturbed
+_STOPPED_SHARE = 0.05  # share of a block in which a quota stopped us
+_OURS = 0.9  # of the quota: a process that uses this much is throttled by its own use
 _LOOK_SECONDS = 0.4
 _FEW_BLOCKS = 16  # two comparisons
-_LONGEST_WAIT_SECONDS = 5.0  # who is at work for longer will not be done soon
+_LONGEST_WAIT_SECONDS = 5.0  # a program that runs longer will not end soon
 
 Reading = Callable[[], ProcessorTime | None]
 
 
 class Quiet:
-    """``read``: who has used the processors until now, None if that cannot be told: then nothing is ever
+    """``read``: reads who used the processors until now, None if unknown: then nothing is ever
     set aside. ``cpus``: on how many we may run; ``quota``: of this many CPUs' time, None without one.
 
-    ``patience``: seconds that may go into waiting, and into blocks that are set aside.
+    ``patience``: seconds that may go into waiting and into blocks that are set aside.
     """
 
     def __init__(
@@ -44,27 +44,27 @@ class Quiet:
         self._cpus = cpus
         self._quota = quota
         self._sleep = sleep
-        self._ours = 0.0  # CPUs that we used at most in a block
+        self._ours = 0.0  # most CPUs that we used in a block
         self.patience = 0.0
         self.say: Callable[[str], None] = lambda text: None
         self.contended = False  # in the latest block
         self.blocks = self.disturbed_blocks = self.set_aside = 0
         self.spent_seconds = 0.0
-        self._taken = self._stolen = 0.0  # seconds, in disturbed blocks: by others, of them by a hypervisor
+        self._taken = self._stolen = 0.0  # seconds in disturbed blocks: by others, of these by a hypervisor
 
     @property
     def disturbed_share(self) -> float:
-        """Of all blocks so far, 0 to 1; 0 while there are too few to tell."""
+        """Of all blocks so far, 0 to 1; 0 if there are too few to tell."""
         return self.disturbed_blocks / self.blocks if self.blocks >= _FEW_BLOCKS else 0.0
 
     def begin(self) -> ProcessorTime | None:
-        """Before a block: what ``disturbed`` is to be asked with after it."""
+        """Call before a block: the reading to pass to ``disturbed`` after it."""
         return self._read()
 
     def disturbed(self, before: ProcessorTime | None, again: bool = True) -> bool:
-        """Whether others disturbed the block since ``before``, and it is to be measured again: it waits until
-        they are quiet then, if they soon are. False once patience is at its end, and where it cannot be
-        measured ``again``; ``contended`` tells then whether they did.
+        """Whether others disturbed the block since ``before`` and it must be measured again; if so, waits
+        until they are quiet, if that is soon. False once patience is used up, and if it cannot be measured
+        ``again``; then ``contended`` says whether they did.
         """
         after = self._read()
         self.contended = False
@@ -125,7 +125,7 @@ class Quiet:
         self.spent_seconds += seconds
 
     def cautions(self) -> list[Caution]:
-        """What is to be said of it at the end of a tune."""
+        """Cautions to report at the end of a tune."""
         if not self.disturbed_blocks:
             return []
         found = Disturbance(
@@ -139,10 +139,10 @@ class Quiet:
 
 
 def _others(before: ProcessorTime, after: ProcessorTime) -> float:
-    """Seconds of processor time that others had."""
+    """Seconds of processor time that others used."""
     return (after.busy - before.busy) - (after.own - before.own)
 
 
 def _cpus_used(seconds: float, before: ProcessorTime, after: ProcessorTime) -> float:
-    """On how many CPUs that is on average."""
+    """How many CPUs that is on average."""
     return seconds / max(1e-9, after.at - before.at)

@@ -1,4 +1,4 @@
-"""What one process of a pair tells of a whole run, besides the pair's ratio."""
+"""What one process of a pair shows about a whole run, in addition to the pair's ratio."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .steps import Block, Rhythm, regular_steps
 def seen_process(
     worker: Worker, proofs: Sequence[Proof], blocks: Sequence[Block], settled: int, rhythm: Rhythm
 ) -> SeenProcess:
-    """``settled``: its steps before the first that was timed. Blocks with too few regular steps to tell what
-    one takes are left out of that, and set-up that lasts, which no other process pays again.
+    """``settled``: its steps before the first timed one. Ignores blocks with too few regular steps, and
+    set-up that lasts, which no other process pays again.
     """
     means = [block.mean_seconds for block in blocks if block.mean_seconds > 0]
     mean = fmean(means) if means else 0.0

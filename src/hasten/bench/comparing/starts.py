@@ -1,8 +1,8 @@
 """Plans that differ in how a process starts, compared up to its first training step.
 
-Two fresh processes a pair, which start side by side, as in ``pairs``: each has a core of its own, and what
-one takes from the other it takes from both. Set-ups of techniques are not in it. What a step takes is not
-looked at: no technique that shortens the start acts in steps.
+Two fresh processes per pair, started at the same time as in ``pairs``: each has its own core, and they slow
+each other equally. Techniques' set-up is not included. Step times are ignored: no technique that shortens the
+start acts in steps.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ PARTS = ("start",)
 
 
 class StartBench(PairsBench):
-    """As ``PairsBench``, of seconds from a process's beginning to the end of its first step. What both plans
-    have may only take effect in steps, so its proofs are not asked for: these processes train no further.
+    """Like ``PairsBench``, for seconds from a process's start to the end of its first step. What both plans
+    share may only take effect in steps, so its proofs are not checked: these processes train no further.
     """
 
     def compare(self, a: Plan, b: Plan, pairs: int, enough: Enough = lambda _: False) -> Trial:
@@ -50,7 +50,7 @@ class StartBench(PairsBench):
             with self._trials.stopwatch.on("starting"):
                 wait_all_started(list(workers.values()))
             proofs = tuple(p for p in workers[b].proofs() if p.technique not in a.techniques)
-            workers[a].proofs()  # for what its start took
+            workers[a].proofs()  # for the duration of its start
             seconds_a, seconds_b = (_start(workers[plan]) for plan in (a, b))
             return Pair(
                 log_ratio=math.log(seconds_b / seconds_a),

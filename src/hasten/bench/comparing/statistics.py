@@ -1,4 +1,4 @@
-"""Intervals. Those of ratios are made on logarithms, where a ratio and its inverse are symmetric.
+"""Intervals. For ratios they use logarithms, where a ratio and its inverse are symmetric.
 
 Source for Student's distribution: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and
 26.7.4.
@@ -31,7 +31,7 @@ def t_probability(t: float, degrees: int) -> float:
     return 2 / math.pi * (angle + math.sin(angle) * total)
 
 
-@cache  # there are few degrees, and each is asked for often
+@cache  # few degrees, each used often
 def t_quantile(two_sided: float, degrees: int) -> float:
     """The t for which P(-t < T < t) = ``two_sided``; found by bisection to 1e-9."""
     low, high = 0.0, 1.0
@@ -61,15 +61,15 @@ def interval(log_ratios: Sequence[float], unit: str, confidence: float = 0.95) -
     return Ratio(math.exp(found.value), math.exp(found.low), math.exp(found.high), found.count, unit)
 
 
-_TRIMMED = 6  # one value in so many, at each end, at least one
+_TRIMMED = 6  # one value in this many at each end, at least one
 _LEAST_TO_TRIM = 5
 
 
 def robust_interval(log_ratios: Sequence[float], unit: str, confidence: float = 0.95) -> Ratio | None:
-    """As ``interval``, or that of the trimmed mean where it is narrower: a value that was disturbed does not
-    spoil it. It steers the search and is never a claim.
+    """Like ``interval``, or that of the trimmed mean if it is narrower: a disturbed value does not spoil it.
+    It guides the search and is never a claim.
 
-    Of values that are all alike the mean's is narrower nearly always, and then this is ``interval``. Source:
+    If values are alike, the mean's is nearly always narrower, and then this is ``interval``. Source:
     Tukey and McLaughlin, Less vulnerable confidence procedures for location, Sankhya A 25 (1963).
     """
     usual = interval(log_ratios, unit, confidence)
@@ -88,9 +88,9 @@ def robust_interval(log_ratios: Sequence[float], unit: str, confidence: float = 
 
 
 def combined(ratios: Sequence[Ratio]) -> Ratio:
-    """What independent comparisons of the same two plans say together, each weighted by how sure it is.
+    """Independent comparisons of the same two plans combined, each weighted by its certainty.
 
-    It steers the search and is never a claim: weights are inverse variances, and the degrees of freedom of
+    It guides the search and is never a claim: weights are inverse variances, and the degrees of freedom of
     their sum are those of Meier, Variance of a weighted mean, Biometrics 9 (1953).
     """
     degrees = [ratio.count - 1 for ratio in ratios]
@@ -103,22 +103,22 @@ def combined(ratios: Sequence[Ratio]) -> Ratio:
     mean = sum(w * math.log(r.value) for w, r in zip(weights, ratios, strict=True)) / whole
     shares = [weight / whole for weight in weights]
     together = max(1, int(1 / sum(s**2 / n for s, n in zip(shares, degrees, strict=True))))
-    lost = 1 + 4 * sum(s * (1 - s) / n for s, n in zip(shares, degrees, strict=True))  # for guessed weights
+    lost = 1 + 4 * sum(s * (1 - s) / n for s, n in zip(shares, degrees, strict=True))  # for estimated weights
     half = t_quantile(0.95, together) * math.sqrt(lost / whole)
     count = sum(ratio.count for ratio in ratios)
     return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half), count, ratios[-1].unit)
 
 
-_LEAST_ERROR = 1e-9  # of a logarithm: comparisons whose values are all equal are not sure beyond measure
+_LEAST_ERROR = 1e-9  # of a logarithm: equal values do not mean infinite certainty
 
 
 CLAIM_CONFIDENCE = 0.99  # one-sided: the end of a two-sided interval at 98%
-FOUND_SHARE = 0.8  # of the times that a gain is there, it is claimed: what "would be found" means
+FOUND_SHARE = 0.8  # of existing gains are claimed: the meaning of "would be found"
 _SLICES = 400
 
 
 def claim_probability(excess: float, count: int, confidence: float = 2 * CLAIM_CONFIDENCE - 1) -> float:
-    """How often the bound of a claim is met where the true gain exceeds the least one by ``excess``.
+    """How often a claim's bound is met if the true gain exceeds the smallest one by ``excess``.
 
     ``excess`` is in standard errors of the mean of ``count`` normal log ratios; ``confidence`` that of the
     two-sided interval whose end decides. This is the upper tail of the noncentral t distribution, as an
@@ -132,7 +132,7 @@ def claim_probability(excess: float, count: int, confidence: float = 2 * CLAIM_C
     normal = NormalDist()
     total = 0.0
     for number in range(_SLICES):
-        estimated = (number + 0.5) * width  # spread, the true one being 1
+        estimated = (number + 0.5) * width  # spread, relative to the true one
         density = math.exp(log_scale + (degrees - 1) * math.log(estimated) - degrees * estimated**2 / 2)
         total += normal.cdf(excess - bound * estimated) * density * width
     return total
@@ -140,7 +140,7 @@ def claim_probability(excess: float, count: int, confidence: float = 2 * CLAIM_C
 
 @cache
 def excess_found(count: int, confidence: float = 2 * CLAIM_CONFIDENCE - 1) -> float:
-    """In standard errors, what is claimed in ``FOUND_SHARE`` of all comparisons; by bisection to 1e-6."""
+    """The excess, in standard errors, that ``FOUND_SHARE`` of comparisons claim; by bisection to 1e-6."""
     low, high = 0.0, 100.0
     while high - low > 1e-6:
         middle = (low + high) / 2

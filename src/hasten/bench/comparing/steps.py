@@ -1,4 +1,4 @@
-"""From single steps to the time of a block: whole cycles of the script, per sample where the samples are
+"""From single steps to the time of a block: whole cycles of the script, per sample if the samples are
 known.
 """
 
@@ -18,10 +18,10 @@ from ..base import batches_differ
 from .unequal import NO_GROWTH, Growth, growth_of
 
 LOADED, GONE_THROUGH, STEPS = "samples from loaders", "samples through modules", "steps"
-"""Per what times are compared."""
+"""What times are compared per."""
 
-_MOST, _NEARLY_ALL = 0.5, 0.9  # of the observed cycles
-BLOCK_SECONDS = 0.1  # timed cycles of a block fill at least this, so that clocks and switches do not matter
+_MOST, _NEARLY_ALL = 0.5, 0.9  # shares of the observed cycles
+BLOCK_SECONDS = 0.1  # timed cycles of a block take at least this, so clocks and switches do not matter
 _LEAST_CYCLES = 3
 _MOST_CYCLES = 40
 _WARMUP_SHARE = 4  # of a script's steps, at most one in this many goes into warming up
@@ -44,7 +44,7 @@ class Rhythm:
     epoch_steps: int | None = None  # that an epoch takes, where the script's loader says so
 
     def warmup_steps(self, wanted: int) -> int:
-        """``wanted``, or fewer where the script has no steps to spare."""
+        """``wanted``, or fewer if the script has no steps to spare."""
         return wanted if self.steps_in_all is None else min(wanted, self.steps_in_all // _WARMUP_SHARE)
 
     def block_steps(self, blocks: int, untimed: int) -> int:
@@ -58,17 +58,17 @@ class Rhythm:
         return (1 + wanted) * self.cycle if wanted >= _LEAST_CYCLES else 0
 
     def too_short(self, blocks: int, untimed: int) -> str:
-        """Why the script's steps do not suffice where ``block_steps`` is 0."""
+        """Why the script has too few steps if ``block_steps`` is 0."""
         needed = untimed + blocks * (1 + _LEAST_CYCLES) * self.cycle
         return f"the script ends after {self.steps_in_all} steps, and one comparison takes {needed}"
 
     def samples(self, step: Step) -> int:
-        """How many the step counts for; 0 if that is not known, or steps are compared."""
+        """The step's samples; 0 if not known, or if steps are compared."""
         return {LOADED: step.samples, GONE_THROUGH: step.inputs}.get(self.unit) or 0
 
     def between(self, a: Plan, b: Plan) -> Rhythm:
-        """For comparing the two: where they differ in what a process sees of a batch, what its size costs is
-        not taken out.
+        """For comparing the two: if they differ in what a process sees of a batch, its size is not corrected
+        for.
         """
         return replace(self, growth=NO_GROWTH) if batches_differ(a, b) else self
 
@@ -78,19 +78,19 @@ class Rhythm:
         return as_usual and step.saves <= self.saves
 
     def timed(self, step: Step) -> bool:
-        """Regular, and no model was new in it, for which techniques were put in force."""
+        """Whether it is regular and had no new model for which techniques were put in force."""
         return self.regular(step) and not step.new_model
 
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive steps under one plan. Times are of the median regular cycle."""
+    """Consecutive steps under one plan. Times are those of the median regular cycle."""
 
-    sample_seconds: float  # a step's where steps are compared; as of batches of the usual size
+    sample_seconds: float  # per step if steps are compared; scaled to the usual batch size
     step_seconds: float
-    mean_seconds: float  # of a step, over all regular cycles: a whole run takes the slow ones, too
-    samples: float = 1.0  # that it counts for where blocks of one process are unlike in length
-    uneven: float = 1.0  # times the median that the mean of regular cycles takes
+    mean_seconds: float  # per step, over all regular cycles: a whole run includes the slow ones
+    samples: float = 1.0  # weight, if blocks of one process differ in length
+    uneven: float = 1.0  # mean of regular cycles over their median
 
 
 def rhythm_of(steps: Sequence[Step], steps_in_all: int | None = None) -> Rhythm:
@@ -107,8 +107,8 @@ def rhythm_of(steps: Sequence[Step], steps_in_all: int | None = None) -> Rhythm:
 
 
 def _unit_of(steps: Sequence[Step], cycle: int) -> str:
-    """Samples from a loader where most cycles take some (loops that read ahead leave some out), else those
-    that went through the modules where they are known of nearly all; else steps.
+    """Samples from a loader if most cycles take some (loops that read ahead skip some), otherwise those that
+    went through the modules if known for nearly all; otherwise steps.
     """
     cycles = usual_cycles(steps, cycle)
 
@@ -130,10 +130,10 @@ def regular_steps(steps: Sequence[Step], rhythm: Rhythm) -> list[Step]:
 
 
 def measure(steps: Sequence[Step], rhythm: Rhythm, discard: int = 1) -> Block | None:
-    """The block's times; None if fewer than two regular cycles are left to time, or none that tells its
-    samples: to compare it per step instead would be to compare another number.
+    """The block's times; None if fewer than two regular cycles are left to time, or none with known samples:
+    to compare per step instead would compare a different number.
 
-    The first ``discard`` cycles do not count: the step after a switch or a pause is a step of its own kind.
+    The first ``discard`` cycles do not count: the step after a switch or a pause is special.
     """
     cycles = [steps[i : i + rhythm.cycle] for i in range(discard * rhythm.cycle, len(steps), rhythm.cycle)]
     whole = [c for c in cycles if len(c) == rhythm.cycle and all(map(rhythm.timed, c))]
@@ -156,7 +156,7 @@ def measure(steps: Sequence[Step], rhythm: Rhythm, discard: int = 1) -> Block | 
 
 
 def spoilt(steps: Sequence[Step], rhythm: Rhythm) -> str:
-    """Why a training that is like this has won nothing, however fast; "" if its losses are well."""
+    """Why such a training cannot win, however fast; "" if its losses are fine."""
     if not all(math.isfinite(loss) for step in steps for loss in step.losses):
         return "the loss is no longer a number"
     if rhythm.losses and not any(step.losses for step in steps):

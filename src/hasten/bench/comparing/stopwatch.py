@@ -1,4 +1,4 @@
-"""Tells where the time of trials goes."""
+"""Measures where the time of trials goes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Stopwatch:
 
     @contextmanager
     def on(self, part: Part) -> Iterator[None]:
-        """The block counts as this ``part`` of the trial, also where it raises. Not within another."""
+        """The block counts as this ``part`` of the trial, even if it raises. Not nested."""
         began = self._clock()
         try:
             yield
@@ -30,8 +30,8 @@ class Stopwatch:
             self._seconds[part] += self._clock() - began
 
     def lap(self, seconds: float, waiting: float) -> Spent:
-        """Of the trial that took ``seconds`` and ends now; ``waiting`` was part of its blocks. The next one
-        begins at 0.
+        """For the trial that took ``seconds`` and ends now; ``waiting`` was part of its blocks. The next one
+        starts at 0.
         """
         told, self._seconds = self._seconds, defaultdict(float)
         told["timing"] = max(0.0, told["timing"] - waiting)

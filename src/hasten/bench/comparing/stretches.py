@@ -1,30 +1,29 @@
 """Plans that differ outside of steps, compared over whole stretches of a run.
 
-What makes evaluation, the turn of an epoch or saving shorter gains nothing in regular steps, and these are
-all that ``pairs`` and ``live`` look at. Here everything counts. A stretch is what a run takes from the end of
-one step into which the part fell to the end of the next such step: usually a whole epoch, with its steps,
-evaluation, saves, output, Python's collections and the wait for first batches. What is compared is its
-seconds per sample trained.
+Shortening an evaluation, an epoch's turn or saving gains nothing in regular steps, and ``pairs`` and ``live``
+only look at those. Here everything counts. A stretch runs from the end of one step that contains the part to
+the end of the next such step: usually a whole epoch, with its steps, evaluation, saves, output, garbage
+collections and the wait for first batches. The compared value is its seconds per trained sample.
 
-- **Why not the part alone.** Work that is moved is no gain. A save that goes on in the background slows the
-  steps that follow; a collection put off comes later; workers that are kept take memory. All of that lies
-  within the stretch and is paid there, so no technique can win by where it pays.
-- **Why from end to end.** What one save leaves to be done falls into the stretch after it. The first stretch
-  begins after such a one: what that leaves comes in, as what the last one leaves goes out. Only the search,
-  which claims nothing, begins a long stretch earlier, where it is about evaluation or the turn of an epoch:
-  this halves what a comparison takes.
-- **Why in fresh processes, also of what could be switched.** Within one process, what one plan leaves to be
-  done would be paid by the other. Of a pair one trains while the other is stopped, as in ``pairs``, and which
-  begins changes from pair to pair.
-- **Why at the same places.** Epochs differ: some are evaluated, some are saved. Where stretches begin and end
-  is therefore found once, by a process that trains plainly, as numbers of steps; both processes of each pair
-  train just those. So nobody waits for a collection that a plan never lets come; and where an evaluation
-  comes by less often under a plan than plainly, that plan does less, and fails.
-- **What it cannot see.** What comes by once in a run, or only at its end, is never between two ends: it is
-  not compared. Nor is what does not come by twice in the time there is.
+- **Why not the part alone.** Moving work is no gain. A save in the background slows the steps that follow; a
+  delayed garbage collection comes later; workers that stay alive take memory. All of that happens within the
+  stretch and is paid there, so no technique can win by moving its cost.
+- **Why from end to end.** Work that one save leaves behind falls into the next stretch. The first stretch
+  begins after such a save: what that leaves comes in, and what the last one leaves goes out. Only the search,
+  which claims nothing, begins a long stretch earlier if it is about evaluation or the turn of an epoch: this
+  halves the time of a comparison.
+- **Why in fresh processes, even for what could be switched.** Within one process, one plan would pay for work
+  that the other leaves behind. In a pair, one trains while the other is stopped, as in ``pairs``, and the
+  first one changes from pair to pair.
+- **Why at the same places.** Epochs differ: some are evaluated, some are saved. So a plain process finds once
+  where stretches begin and end, as numbers of steps; both processes of each pair train exactly those. So
+  nothing waits for a garbage collection that a plan prevents; and a plan under which an evaluation occurs
+  less often than in plain training does less, and fails.
+- **What it cannot see.** What occurs once in a run, or only at its end, is never between two ends: it is not
+  compared. Nor is what does not occur twice in the available time.
 
-Regular steps within the stretches are timed, too (``Trial.step_log_ratios``): so what a plan gains in steps
-and what elsewhere can be distinguished.
+Regular steps within the stretches are timed, too (``Trial.step_log_ratios``), to distinguish what a plan
+gains in steps from what it gains elsewhere.
 """
 
 from __future__ import annotations
@@ -51,16 +50,16 @@ from .pairs import Enough, MeasureFailed, PairsBench
 from .quiet import Quiet
 from .steps import STEPS, Block, Rhythm, measure, spoilt
 
-_AT_ONCE_SECONDS = 0.5  # between two looks at what came by
-_LATEST_STEPS = 5  # whose median says how slow steps are
-_PATIENCE = 20  # times what a stretch takes plainly, until a process counts as silent
-_ENDS = 2  # of epochs, that must come by in the time there is to look for them
-LEAST_PAIRS = 2  # of the search's comparisons: large gains are clear by then
+_AT_ONCE_SECONDS = 0.5  # between two looks at what occurred
+_LATEST_STEPS = 5  # steps whose median says how slow they are
+_PATIENCE = 20  # times a plain stretch, until a process counts as silent
+_ENDS = 2  # of epochs, that must occur in the time available
+LEAST_PAIRS = 2  # of the search's comparisons: enough to see large gains
 
 
 class StretchBench(PairsBench):
-    """As ``PairsBench``, of whole stretches. ``start_seconds``: what it takes a worker to come to its first
-    step, as far as is known.
+    """Like ``PairsBench``, for whole stretches. ``start_seconds``: how long a worker takes to its first step,
+    as far as known.
     """
 
     def __init__(
@@ -73,21 +72,21 @@ class StretchBench(PairsBench):
     ) -> None:
         super().__init__(trials, rhythm, quiet, ends)
         self._start_seconds = start_seconds
-        self._scouts: dict[Plan, list[Step]] = {}  # steps of a process, by what changes its training
-        self._sought: dict[Plan, float] = {}  # for how many seconds at most, where that was too short
-        self._foreseen: dict[str, float] = {}  # seconds of a process that would see this part
+        self._scouts: dict[Plan, list[Step]] = {}  # steps, by the techniques that change the training
+        self._sought: dict[Plan, float] = {}  # for how many seconds at most, if that was too short
+        self._foreseen: dict[str, float] = {}  # seconds a process needs to see this part
         self._compared: tuple[Plan, Plan] | None = None
         self._parts: Parts = ()
         self._courses: dict[Plan, Course] = {}  # of the plans that are compared
         self._trained: dict[Plan, float] = {}  # seconds, in the latest pair
         self.costs = PairCosts(start_seconds)
         self._step_logs: list[float | None] = []
-        self.early = True  # whether long stretches may begin early: for what claims nothing
+        self.early = True  # whether long stretches may begin early: only if nothing is claimed
 
     # ---- where stretches begin and end
     def seek(self, a: Plan, b: Plan, seconds: float) -> Seen | Unseen:
-        """Find where to compare the two, in at most ``seconds`` for each kind of training. Nothing is begun
-        where a process is known to start only then, or an epoch to take far longer.
+        """Find where to compare the two, in at most ``seconds`` for each kind of training. Starts nothing if
+        a process is known to only start in that time, or an epoch to take far longer.
         """
         parts = outside_steps(a, b)
         for plan in {changing(a), changing(b)}:
@@ -100,9 +99,9 @@ class StretchBench(PairsBench):
         return self._seen(a, b)
 
     def seconds_of_pair(self, a: Plan, b: Plan, early: bool) -> float | None:
-        """What a pair takes, without set-ups, by what pairs took so far; None if it is not known where to
-        compare the two. Where one of them trains otherwise, and only the other was watched, as that; where
-        neither was seen for long enough, as long as that would have taken.
+        """The time of a pair, without set-ups, as predicted by earlier pairs; None if it is not known where
+        to compare the two. If one of them trains differently and only the other was watched, like that one;
+        if neither was seen long enough, the time that would have taken.
         """
         courses = {plan: self._course(a, b, changing(plan), early) for plan in (a, b)}
         known = [course.process_seconds for course in courses.values() if course is not None]
@@ -114,7 +113,7 @@ class StretchBench(PairsBench):
         return self.costs.foreseen(plainly, steps * self._rhythm.cycle_seconds / self._rhythm.cycle)
 
     def _course(self, a: Plan, b: Plan, training: Plan, early: bool | None = None) -> Course | None:
-        """For comparing the two, in such a ``training``."""
+        """The course for comparing the two, in this ``training``."""
         return course_of(
             self._scouts.get(training, []),
             outside_steps(a, b),
@@ -143,7 +142,7 @@ class StretchBench(PairsBench):
                     if over.ended.how != "completed":
                         return str(over)
                     self._scouts[training] = [*worker.history, *over.ended.steps]
-                    seconds = math.inf  # more of them would show no more
+                    seconds = math.inf  # more time would show no more
                     ended = over.ended
                 finally:
                     if not training:
@@ -156,20 +155,20 @@ class StretchBench(PairsBench):
         return ""
 
     def _note(self, steps: Sequence[Step], ended: ScriptEnded | None) -> None:
-        """``ended``: where the script came to its end."""
+        """``ended``: if the script reached its end."""
         self._ends.note(BASELINE, steps, 0)
         if ended is not None:
             self._ends.script_ended(ended.steps_in_all)
             self._ends.note_tail(BASELINE, ended.rest)
 
     def _few(self, worker: Worker) -> int:
-        """Steps to the next look."""
+        """Steps until the next look."""
         usual = median(step.seconds for step in worker.history[-_LATEST_STEPS:])
         return max(1, int(_AT_ONCE_SECONDS / max(1e-6, usual)))
 
     @property
     def _epoch_seconds(self) -> float:
-        """Of its regular steps; 0 if it is not known how many there are."""
+        """Seconds of an epoch's regular steps; 0 if their number is not known."""
         return (self._rhythm.epoch_steps or 0) * self._rhythm.cycle_seconds / self._rhythm.cycle
 
     def _seen(self, a: Plan, b: Plan) -> Seen:
@@ -191,7 +190,7 @@ class StretchBench(PairsBench):
         each = max(self._epoch_seconds, sum(step.seconds for step in steps[: first + 1] if first))
         times, needed = times_in(steps[1:], part, self._rhythm), None
         if each and not (ended or failure):
-            again = 2 * sum(step.seconds for step in steps) if times > 1 else 0.0  # they come unevenly
+            again = 2 * sum(step.seconds for step in steps) if times > 1 else 0.0  # they occur unevenly
             self._foreseen[part] = max(again, seconds_to_see(each))
             needed = self._start_seconds + self._foreseen[part]
         return Unseen(part, seconds, times, ended, needed, failure)
@@ -227,7 +226,7 @@ class StretchBench(PairsBench):
         return max((course.cuts[-1] for course in self._courses.values()), default=0)
 
     def _settle(self, worker: Worker) -> None:
-        """Up to where the first stretch begins, untimed."""
+        """Train up to the first stretch, untimed."""
         course = self._courses[worker.plan]
         worker.steps(course.cuts[0] - 1, timeout=self._timeout(course))
         worker.pause()
@@ -252,7 +251,7 @@ class StretchBench(PairsBench):
         self._step_logs.append(math.log(of_b / of_a) if of_a and of_b else None)
 
     def _check(self, a: Sequence[Sequence[Step]], b: Sequence[Sequence[Step]]) -> None:
-        """Raises MeasureFailed if the plan, b, does less in the same steps."""
+        """Raises MeasureFailed if plan b does less in the same steps."""
         for part in filter(is_told, self._parts):
             times_a, times_b = (sum(times_in(one, part, self._rhythm) for one in side) for side in (a, b))
             if times_b < times_a:
@@ -261,7 +260,7 @@ class StretchBench(PairsBench):
                 )
 
     def _regular(self, stretches: Sequence[Sequence[Step]]) -> float | None:
-        """Seconds a sample of the regular steps in them; None if there are too few."""
+        """Seconds per sample of their regular steps; None if there are too few."""
         blocks = [measure(steps, self._timed) for steps in stretches]
         times = [block.sample_seconds for block in blocks if block is not None]
         return median(times) if times else None
@@ -270,7 +269,7 @@ class StretchBench(PairsBench):
         return [self._block_of(self._stretch(worker, n)) for n in range(len(self._courses[plan].lengths))]
 
     def _stretch(self, worker: Worker, number: int) -> list[Step]:
-        """All steps of one. What others disturb counts as it is: the script does not go back."""
+        """All steps of one stretch. Disturbed ones count as measured: the script does not go back."""
         course = self._courses[worker.plan]
         before = self._quiet.begin()
         worker.resume()
@@ -282,7 +281,7 @@ class StretchBench(PairsBench):
         return steps
 
     def _block_of(self, steps: Sequence[Step]) -> Block:
-        """All that they took, per sample."""
+        """Their total time, per sample."""
         seconds = sum(step.seconds for step in steps)
         samples = len(steps) if self._timed.unit == STEPS else sum(map(self._timed.samples, steps))
         if not samples:
@@ -292,7 +291,7 @@ class StretchBench(PairsBench):
         return Block(seconds / samples, seconds / len(steps), mean, samples, uneven)
 
     def _time(self, blocks: list[Block]) -> float:
-        """Of all stretches together: a short one with an evaluation in it counts for its samples alone."""
+        """Of all stretches together: a short one with an evaluation counts only by its samples."""
         samples = sum(block.samples for block in blocks)
         return sum(block.sample_seconds * block.samples for block in blocks) / samples
 

@@ -1,7 +1,7 @@
 """Batches of unequal size, such as padded sequences: how the time of a step grows with what is in its batch.
 
-Two blocks of such a script train on other batches, and differ by more than most techniques gain. So times are
-told as of batches of the usual size. The same is done to both plans, by what the plain steps showed.
+Two blocks of such a script train on different batches, and differ by more than most techniques gain. So times
+are scaled to batches of the usual size, in the same way for both plans, as the plain steps showed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from statistics import median
 from ...records.observation import Step
 
 _LEAST_POINTS = 8
-_LEAST_SPREAD = 0.02  # of log elements a sample, median absolute deviation: below, batches count as equal
-_EXPLAINED = 0.7  # times the spread of the times, at most, is left where size explains them
+_LEAST_SPREAD = 0.02  # of log elements a sample, median absolute deviation: below it, batches are equal
+_EXPLAINED = 0.7  # at most this share of the times' spread is left if size explains them
 _MOST_POWER = 2.0  # attention over a sequence; nothing usual grows faster
 
 
@@ -28,8 +28,8 @@ class Growth:
     usual: float = 1.0
 
     def times(self, steps: Sequence[Step]) -> float | None:
-        """How many times as long these steps take as on batches of the usual size, per sample; None if it
-        is not known.
+        """How many times as long these steps take as on batches of the usual size, per sample; None if
+        not known.
         """
         if not self.power:
             return 1.0
@@ -41,7 +41,7 @@ NO_GROWTH = Growth()
 
 
 def growth_of(cycles: Sequence[Sequence[Step]]) -> Growth:
-    """The median of the slopes between all pairs of cycles (Theil and Sen), of logarithms. No growth where
+    """The median of the slopes between all pairs of cycles (Theil and Sen), on logarithms. No growth if
     batches are alike, or their size does not explain the times.
     """
     points = [
@@ -60,7 +60,7 @@ def growth_of(cycles: Sequence[Sequence[Step]]) -> Growth:
 
 
 def _size(steps: Sequence[Step]) -> float | None:
-    """Elements a sample."""
+    """Elements per sample."""
     if not all(step.elements for step in steps if step.samples) or not _samples(steps):
         return None
     return sum(step.elements or 0 for step in steps) / _samples(steps)

@@ -1,7 +1,7 @@
 """What may spoil a measurement: a closed list. Its words, with advice, are in ``report.caution``.
 
-``before_tuning`` looks at the machine alone; ``while_tuning`` at what happened to it meanwhile, at the steps
-that were watched and at the confirmation.
+``before_tuning`` looks only at the machine; ``while_tuning`` at what happened to it meanwhile, at the watched
+steps and at the confirmation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TREND = 1.1
 _GROWS = 1.02
 _LEAST_CYCLES = 20
 _TWO_SPEEDS = 1.15  # the slow steps' time over the fast ones'
-_EXPLAINED = 0.85  # of the variance, by two speeds; a uniform spread gives 0.75
+_EXPLAINED = 0.85  # share of the variance, by two speeds; a uniform spread gives 0.75
 _LEAST_PART = 0.2  # of the steps, at either speed
 
 
@@ -85,7 +85,7 @@ def _grow(times: Sequence[float]) -> bool:
 
 
 def has_two_speeds(times: Sequence[float]) -> bool:
-    """Whether most of the variance of the logarithms lies between two groups of some size, well apart."""
+    """Whether most variance of the logarithms is between two groups of some size, well apart."""
     logs = sorted(math.log(time) for time in times if time > 0)
     least = max(2, round(_LEAST_PART * len(logs)))
     everything = pvariance(logs) if len(logs) >= 2 * least else 0.0

@@ -1,6 +1,6 @@
-"""The guard of plans that change the training itself: of what must still hold, whatever they do to it.
+"""The guard of plans that change the training itself: checks what must still hold in any training.
 
-There is no baseline that such a training could be compared with, so nothing here says that accuracy is held;
+Such a training has no baseline to compare with, so nothing here says that accuracy is held;
 ``hasten verify`` trains both to the end for that.
 """
 
@@ -27,11 +27,11 @@ from .unchecked import not_checked, unless_idle
 
 Shapes = Mapping[str, Sequence[int]]
 
-_SETTLED = 2  # steps after which the state of any optimizer is there
+_SETTLED = 2  # steps after which any optimizer has its state
 
 
 def guard_change(trials: Trials, plan: Plan, changing: Sequence[str], seed: int, steps: int) -> GuardVerdict:
-    """Train ``steps`` steps under ``plan``, once it is all in force: are the losses numbers, and would the
+    """Train ``steps`` steps under ``plan`` once all of it is in force: are the losses numbers, and would the
     script save tensors of the baseline's shapes?
 
     ``changing``: the plan's techniques that change the training.
@@ -70,7 +70,7 @@ def _trained(worker: Worker, steps: int) -> tuple[Trace, Sequence[Proof]]:
 
 
 def judge_change(plain: Shapes, planned: Shapes, trace: Trace, changing: Sequence[str]) -> GuardVerdict:
-    """The verdict on the shapes of both trainings' state and on what was seen of the plan's."""
+    """The verdict on the shapes of both trainings' state and on the plan's losses."""
     names = [name for name, shape in plain.items() if list(planned.get(name, ())) != list(shape)]
     names += [name for name in planned if name not in plain and name.startswith(MODEL)]
     differing = [Difference("shape", name=name) for name in names]

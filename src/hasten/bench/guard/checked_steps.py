@@ -1,4 +1,4 @@
-"""Leads workers through the same steps of one training and compares single ones: one state, one batch."""
+"""Takes workers through the same steps of a training and compares single ones: one state, one batch."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ..workers.ending import PlanRefused, ScriptEnded, ScriptOver
 from ..workers.limit import Limit
 from ..workers.worker import Worker
 
-LEAST_STEPS = 20  # over which a training is compared: fewer say nothing
-_SLOWER = 1.3  # times what steps took so far, those to come may take beside other programs
+LEAST_STEPS = 20  # over which a training is compared: fewer are not enough
+_SLOWER = 1.3  # times the steps so far: how long coming ones may take if disturbed
 
 Answer = TypeVar("Answer", bound=messages.Message)
 
@@ -27,8 +27,8 @@ Answer = TypeVar("Answer", bound=messages.Message)
 class Check:
     """One step against the reference's.
 
-    ``gradient`` and ``update`` by parameter, ``buffers`` by buffer; ``since`` by what it is: how the training
-    had departed since the check before; ``counts``: whole numbers in state and buffers that differed;
+    ``gradient`` and ``update`` by parameter, ``buffers`` by buffer; ``since`` by kind: how far the training
+    had drifted since the previous check; ``counts``: integers in state and buffers that differed;
     ``evaluation``: as in messages.Compared.
     """
 
@@ -43,8 +43,8 @@ class Check:
 
 @dataclass
 class Watched:
-    """What came of one worker. ``failed``: why steps could not be compared any further, or "". ``proofs``: of
-    its plan's techniques, at the end. ``before``: the steps before those that are compared.
+    """The results of one worker. ``failed``: why no more steps could be compared, or "". ``proofs``: of its
+    plan's techniques, at the end. ``before``: the steps before the compared ones.
     """
 
     trace: Trace = ()
@@ -66,18 +66,18 @@ def go_on_to(worker: Worker, before: int, plan: Plan) -> None:
 
 
 def checked_steps(steps: int) -> list[int]:
-    """Which steps start from one state, of ``steps`` in all. The first, compared too, does so anyway."""
+    """Which of ``steps`` steps start from one state. The first, also compared, does so anyway."""
     return sorted(step for step in {2, steps // 3, 2 * steps // 3 + 1, steps} if 1 < step <= steps)
 
 
 def watch(
     reference: Worker, others: Sequence[Worker], steps: int, folder: str, limit: Limit, before: int = 0
 ) -> tuple[Watched, list[Watched]]:
-    """Train ``steps`` steps in each worker, the reference always ahead. They stand at the end of their first,
-    which comes after ``before`` others; then they may differ before it, and it is not checked by itself.
+    """Train ``steps`` steps in each worker, the reference always ahead. They stop at the end of their first,
+    which comes after ``before`` others; then they may differ before it, and it is not checked itself.
 
-    Fewer, but ``LEAST_STEPS``, where the next part of them would probably outlast ``limit``. ``folder`` takes
-    one state at a time, and is left empty. All are stopped but the one whose turn it is, and afterwards.
+    Fewer, but at least ``LEAST_STEPS``, if the next part would probably exceed ``limit``. ``folder`` takes
+    one state at a time, and is left empty. All are stopped except the active one, and afterwards.
     """
     ahead, behind = _Led(reference, before), [_Led(worker, before) for worker in others]
     with tempfile.TemporaryDirectory(prefix="steps-", dir=folder) as exchange:
@@ -102,24 +102,24 @@ def watch(
 
 
 def _fits(more: int, done: int, took: float, left: float | None) -> bool:
-    """Whether so many steps more fit into what is left, where ``done`` took so many seconds."""
+    """Whether ``more`` steps fit into the time left, if ``done`` steps ``took`` this many seconds."""
     return left is None or _SLOWER * took / done * more <= left
 
 
 class _Led:
-    """A worker on its way, which may come to its end anywhere."""
+    """A worker being led, whose script may end anywhere."""
 
     def __init__(self, worker: Worker, before: int) -> None:
         self._worker, self._before = worker, before
         worker.pause()
         self._taken = 1
         self._checks: list[Check] = []
-        self.over: ScriptEnded | None = None  # a script that came to its end
+        self.over: ScriptEnded | None = None  # set if the script ended
         self.failed = ""
 
     @contextmanager
     def _turn(self) -> Iterator[Worker]:
-        """It is stopped at the end: threads that wait actively would keep the others' processors busy."""
+        """Stops it at the end: threads that spin would keep the others' processors busy."""
         self._worker.resume()
         try:
             yield self._worker
@@ -127,7 +127,7 @@ class _Led:
             self._worker.pause()
 
     def advance(self, step: int) -> None:
-        """To the end of ``step``, or of the script."""
+        """Go to the end of ``step``, or of the script."""
         if self.over is None and step > self._taken:
             try:
                 with self._turn() as worker:
@@ -137,7 +137,7 @@ class _Led:
                 self.over = end.ended
 
     def ask(self, request: messages.Request[Answer | messages.Failed]) -> Answer | None:
-        """None if it failed, now or before, or its script has come to its end."""
+        """None if it failed, now or before, or its script has ended."""
         if self.failed or self.over is not None:
             return None
         with self._turn() as worker:

@@ -1,10 +1,10 @@
-"""How far single steps of a plan depart from the baseline's, of one state and one batch.
+"""How far single steps of a plan differ from the baseline's, from one state and one batch.
 
 Each tensor c of a candidate is compared with the reference's r by its scale and by |c - r| / |r|. Rounding
-moves single entries much and the scale little: gradients that are 1.05 times what they should be are seen by
-their scale even under bfloat16. Two measures hold the scale between them: <c, r> / <r, r>, which rounding
-makes too small where it turns c away from r (seen: by 1.5%, in a ResNet under bfloat16), and |c| / |r|, which
-it makes too large where it adds to c. The scale departs from 1 only as far as both say.
+moves single entries a lot and the scale little: gradients that are 1.05 times too large show in their scale
+even under bfloat16. Two measures bound the scale: <c, r> / <r, r>, which rounding makes too small if it turns
+c away from r (seen: by 1.5%, in a ResNet under bfloat16), and |c| / |r|, which rounding makes too large if it
+adds to c. The scale differs from 1 only as far as both say.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .checked_steps import Check
 
 @dataclass(frozen=True)
 class Departure:
-    """Of the scale from 1, and |c - r| / |r|."""
+    """How far the scale is from 1, and |c - r| / |r|."""
 
     scale: float
     residual: float
@@ -31,7 +31,7 @@ class Departure:
 
 
 def departures(what: str, checks: Sequence[Check]) -> list[tuple[int, Departure]]:
-    """With their steps."""
+    """Departures with their steps."""
     found = []
     for check in checks:
         if what.startswith("since "):
@@ -44,12 +44,12 @@ def departures(what: str, checks: Sequence[Check]) -> list[tuple[int, Departure]
 
 
 def gradient_departures(checks: Sequence[Check]) -> list[Departure]:
-    """Of the whole gradient in each step."""
+    """Departures of the whole gradient, one per step."""
     return [departed for _, departed in departures("gradient", checks)]
 
 
 def departure(sums: Sums, whole: float = 0.0) -> Departure:
-    """``whole``: <r, r> of all tensors, to which one is related whose own is nothing."""
+    """``whole``: <r, r> of all tensors, used for a tensor whose own is zero."""
     reference, product, apart = sums
     if apart == 0.0:
         return Departure(0.0, 0.0)
@@ -59,7 +59,7 @@ def departure(sums: Sums, whole: float = 0.0) -> Departure:
 
 
 def _scale(slope: float, apart: float) -> float:
-    """From <c, r> / <r, r> and |c - r|^2 / |r|^2."""
+    """The scale, from <c, r> / <r, r> and |c - r|^2 / |r|^2."""
     square = apart + 2 * slope - 1  # of |c| / |r|
     if not math.isfinite(square):
         return square
@@ -73,8 +73,8 @@ def _total(several: Iterable[Sums]) -> Sums | None:
 
 
 def tensor_departures(name: str, checks: Sequence[Check]) -> list[tuple[int, Departure]]:
-    """Where the tensor is smaller than usual, related to its usual size: a bias of one entry may come by zero
-    in a step.
+    """If the tensor is smaller than usual, relative to its usual size: a bias with one entry may pass zero in
+    a step.
     """
     having = [check for check in checks if name in check.gradient]
     usual = median(check.gradient[name][0] for check in having) if having else 0.0

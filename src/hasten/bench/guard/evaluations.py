@@ -1,14 +1,14 @@
-"""Does an evaluation under the plan tell what it tells in full precision?
+"""Does an evaluation under the plan give the same result as in full precision?
 
-Asked where a plan lowers evaluations. Each checked step's batch is evaluated in both precisions by the same
-weights: the worker tells how far what its models return departs. Where the script evaluates in the steps that
-are watched, the numbers that it prints then are compared with the baseline's, but for those that a perturbed
-baseline prints otherwise, too: times, and what training by another rounding changes. Their root mean square
-over the evaluations counts, as that of losses over steps: where a few samples more or less are right, a small
-accuracy is another by much in one evaluation, and by little in most.
+Checked if a plan lowers the precision of evaluations. Each checked step's batch is evaluated in both
+precisions with the same weights: the worker reports how far the model's outputs differ. If the script
+evaluates in the watched steps, the numbers it prints then are compared with the baseline's, except those that
+a perturbed baseline prints differently, too: times, and anything that training with different rounding
+changes. Their root mean square over the evaluations counts, like that of losses over steps: if a few samples
+more or less are right, a small accuracy changes a lot in one evaluation, and little in most.
 
-A perturbed baseline is no measure here: an evaluation must be right, however little rounding it takes to
-spoil it. So the limit is a fixed one.
+A perturbed baseline is no yardstick here: an evaluation must be right, however little rounding it takes to
+spoil it. So the limit is fixed.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def judge_evaluations(reference: Watched, perturbed: Watched, candidate: Watched
 
 
 def printed(reference: Trace, perturbed: Trace, candidate: Trace) -> list[tuple[float, int]]:
-    """How far the number that departs farthest does in each evaluation, relative, with its step."""
+    """The largest relative difference of a number in each evaluation, with its step."""
     found = []
     for number, (one, again, other) in enumerate(zip(reference, perturbed, candidate, strict=False), 1):
         departures = [apart(*lines) for lines in zip(one.printed, other.printed, again.printed, strict=False)]
         finite = [departure for departure in departures if math.isfinite(departure)]
-        if finite:  # where words differ, a best result so far, perhaps, numbers do not count
+        if finite:  # if words differ (perhaps "best so far"), numbers do not count
             found.append((max(finite), number))
     return found
 

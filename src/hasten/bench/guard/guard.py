@@ -1,11 +1,11 @@
 """The guard: is the training under a plan the same training?
 
-Runs from one seed are compared step by step: the baseline's, the plan's, and baselines with noise as large as
-rounding in them, which tell how much of a difference says nothing.
+Runs from one seed are compared step by step: the baseline, the plan, and baselines with noise the size of
+rounding, which show how much of a difference means nothing.
 
-One perturbed baseline is one draw of what rounding does, and the noise's size is a guess. So where a plan
-alone by its size of departure would be refused, all is trained once more beside more of them, and beside the
-baseline in float64, which tells how far the baseline itself is rounded.
+One perturbed baseline is one draw of what rounding does, and the noise's size is a guess. So if a plan would
+be refused only for the size of a difference, everything is trained once more along with more of them, and
+with the baseline in float64, which shows how far the baseline itself is rounded.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from .unchecked import not_checked, unless_idle
 
 STEPS = 120
 CLOSER_STEPS = 60
-_AT_ONCE = 3  # plans, each in memory beside four baselines
-_MOST_NOISE = ROUNDING["tfloat32"]  # where single steps show more than rounding of a plan's own precision
+_AT_ONCE = 3  # plans, each in memory along with four baselines
+_MOST_NOISE = ROUNDING["tfloat32"]  # if single steps show more than rounding in the plan's own precision
 
 
 def guard(
     trials: Trials, plan: Plan, draws: bool, precision: str, seed: int, steps: int = STEPS
 ) -> GuardVerdict:
-    """Compare ``steps`` first steps of a training under ``plan`` with the baseline's.
+    """Compare the first ``steps`` steps of a training under ``plan`` with the baseline's.
 
-    ``draws``: the plan may draw other random numbers from the same distributions. ``precision``: the lowest
-    the plan computes in, a key of ROUNDING.
+    ``draws``: the plan may draw different random numbers from the same distributions. ``precision``: the
+    lowest the plan computes in, a key of ROUNDING.
     """
     before, began = 0, trials.limit.clock()
     try:
@@ -67,8 +67,8 @@ def judged_closely(
     steps: int,
     before: int = 0,
 ) -> GuardVerdict:
-    """The verdict on ``three_trainings``, and by a closer look where their size of departure alone is against
-    the plan. Steps ``before`` those that are compared are the baseline's in all of them.
+    """The verdict on ``three_trainings``, after a closer look if only the size of a difference is against the
+    plan. Steps ``before`` the compared ones are the baseline's in all of them.
     """
     if before and (apart := apart_before(*trainings)) is not None:
         return apart
@@ -90,10 +90,10 @@ def judged_closely(
 def three_trainings(
     trials: Trials, plan: Plan, draws: bool, precision: str, seed: int, steps: int, before: int = 0
 ) -> tuple[Watched, Watched, Watched]:
-    """A baseline's, a perturbed baseline's and the plan's, step by step beside each other, after so many
-    steps ``before`` of all three that are the baseline's.
+    """A baseline's, a perturbed baseline's and the plan's training, step by step in parallel, after
+    ``before`` steps that are the baseline's in all three.
 
-    Raises PlanRefused, ScriptOver or WorkerError where one of them does not come to its first step, or fails.
+    Raises PlanRefused, ScriptOver or WorkerError if one of them does not reach its first step, or fails.
     """
     noise = Perturbation(ROUNDING[precision], redraw=draws, seed=seed, after=before)
     trials.rehearse(plan)
@@ -122,11 +122,11 @@ def closer_look(
 ) -> list[GuardVerdict]:
     """Verdicts on ``plans``, with rounding measured by two perturbed baselines, and in float64.
 
-    ``shown``: so many times what a perturbed baseline's single steps depart a plan's do. Where that held,
-    noise of that size may grow in the losses, as it does in one of the two.
+    ``shown``: how many times a perturbed baseline's single-step differences the plan's are. If single steps
+    held, noise of that size may grow in the losses, as it does in one of the two.
 
-    Raises ScriptOver or WorkerError where a baseline does not come to its first step, or something fails;
-    PlanRefused where one of ``plans`` cannot be trained by its processes.
+    Raises ScriptOver or WorkerError if a baseline does not reach its first step, or something fails;
+    PlanRefused if its processes cannot train one of ``plans``.
     """
     usual = ROUNDING[precision]
     larger = max(usual, min(usual * shown, _MOST_NOISE))
@@ -174,7 +174,7 @@ def closer_look(
 
 
 def _in_float64(trials: Trials, seed: int, stack: ExitStack) -> list[Worker]:
-    """The baseline, where it can train so."""
+    """The baseline in float64, if it can train that way."""
     if trials.stage.own_ranks is not None:
         return []
     try:
@@ -186,22 +186,22 @@ def _in_float64(trials: Trials, seed: int, stack: ExitStack) -> list[Worker]:
 
 
 def _comparable(checks: Sequence[Check]) -> list[Check]:
-    """Without those in which float64 came to something else, by other random numbers, say: no rounding
-    departs so far. What grew between checks is not asked: a training in float64 leaves rounding out.
+    """The checks without those in which float64 differs too much for rounding, for example by different
+    random numbers. What grew between checks is not used: a training in float64 leaves rounding out.
     """
     return [replace(check, since={}, counts=()) for check in checks if _worst([check]) <= TURNED.residual]
 
 
 def _worst(checks: Sequence[Check]) -> float:
-    """How far a gradient departs in a single step at most, relative."""
+    """The largest difference of a gradient in a single step, relative."""
     return max((departed.residual for departed in gradient_departures(checks)), default=0.0)
 
 
 def each_alone(
     trials: Trials, plan: Plan, draws: bool, precision: str, seed: int, steps: int, before: int = 0
 ) -> dict[str, GuardVerdict]:
-    """A verdict on each technique of ``plan`` by itself, by the rounding and the draws that the whole may
-    have. What could not be checked so is left out. ``before``: as in the verdict on the whole.
+    """A verdict on each technique of ``plan`` alone, with the rounding and the draws allowed to the whole.
+    What cannot be checked this way is left out. ``before``: as in the verdict on the whole.
     """
     found: dict[str, GuardVerdict] = {}
     names = list(plan.techniques)

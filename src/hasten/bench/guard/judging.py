@@ -1,7 +1,7 @@
-"""The verdict on trainings that were watched beside each other: is a plan's the same as the baseline's?
+"""The verdict on trainings that were watched in parallel: is the plan's the same as the baseline's?
 
-What must be equal is compared exactly; losses, and what single steps make of one state and one batch, are
-compared with what rounding noise of the plan's own size does to a baseline.
+What must be equal is compared exactly; losses and single steps from one state and one batch are compared with
+what rounding noise of the plan's own size does to a baseline.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from .checked_steps import LEAST_STEPS, Check, Watched
 from .evaluations import judge_evaluations
 from .single_steps import judge_steps
 
-TOLERANCE = 4.0  # times what the perturbed baseline does
-# Relative; below it, losses count as equal. A unit that turns at its kink may move them by as much, and not
-# in the perturbed trainings: seen, 0.004% over 60 steps of a harmless plan, 4.5 times what those did. No
-# planted fault moves losses by less than 0.05% unless single steps show it.
+TOLERANCE = 4.0  # times the perturbed baseline's difference
+# Relative; below it, losses count as equal. A unit that switches at its kink may move them by this much in
+# one training and not in the perturbed ones: seen, 0.004% over 60 steps of a harmless plan, 4.5 times theirs.
+# No planted fault moves losses by less than 0.05% unless single steps show it.
 FLOOR = 1e-4
-# The same where single steps of one state agreed: whether a unit turns is chance, and none may in the four
-# perturbed trainings. Seen of a harmless plan: 0.026%, where those did 0.0025% at most. In all eleven runs of
+# The same if single steps from one state agreed: whether a unit switches is chance, and none may in the four
+# perturbed trainings. Seen in a harmless plan: 0.026%, theirs 0.0025% at most. In all eleven runs of
 # planted faults that move losses by less than 0.1%, single steps show the fault.
 AGREED_FLOOR = 1e-3
 _CONSTANT = "the loss is the same number in every step, and no gradients could be compared"
@@ -46,7 +46,7 @@ def verdict_on(
     """
     told = [other.trace for other in others if other.trace]
     whole = judge(reference.trace, perturbed.trace, candidate.trace, draws, precision, told)
-    if reference.failed:  # there is no room for its state, say: what else was compared must do
+    if reference.failed:  # no room for its state, for example: the other comparisons must do
         return replace(whole, numerics=SingleSteps(left_out=reference.failed))
     rounded = [check for one in (perturbed, *others) for check in one.checks]
     steps = judge_steps(rounded, candidate.checks, draws, precision, noisier)
@@ -66,7 +66,7 @@ def verdict_on(
 
 
 def _with(steps: SingleSteps, reference: Watched, perturbed: Watched, candidate: Watched) -> SingleSteps:
-    """And with what evaluations tell, where the plan lowers them."""
+    """Adds the results of evaluations, if the plan lowers their precision."""
     found = judge_evaluations(reference, perturbed, candidate)
     if not found:
         return steps
@@ -75,13 +75,13 @@ def _with(steps: SingleSteps, reference: Watched, perturbed: Watched, candidate:
 
 
 def _is_constant(trace: Trace) -> bool:
-    """Whether its losses are one number, as where a script divides its loss by itself: they tell nothing."""
+    """Whether all losses are one number, as when a script divides its loss by itself: they tell nothing."""
     return len({loss for step in trace for loss in step.losses}) == 1
 
 
 def _as_steps_agreed(whole: GuardVerdict) -> GuardVerdict:
-    """The verdict, where losses alone were against the plan, and by less than one unit may move them. What
-    rounding explains is told as it was measured.
+    """The verdict if only losses were against the plan, and by less than one unit may move them. What
+    rounding explains is reported as measured.
     """
     curve = whole.loss_curve
     if whole.accuracy != "not held" or whole.invariants.differing:
@@ -99,8 +99,8 @@ def judge(
     precision: str,
     others: Sequence[Trace] = (),
 ) -> GuardVerdict:
-    """The verdict on traces: a baseline's, a perturbed baseline's and a plan's, and of ``others`` that
-    were perturbed, whose losses alone are looked at.
+    """The verdict on traces: a baseline's, a perturbed baseline's, a plan's, and those of ``others`` that
+    were perturbed, of which only the losses count.
     """
     if any(step.batches is None for step in candidate):
         reference, perturbed, candidate = map(_by_samples, (reference, perturbed, candidate))
@@ -108,7 +108,7 @@ def judge(
     unsteady = differing(reference[:steps], perturbed[:steps], draws)
     found = differing(reference, candidate, draws)
     if draws and same_samples(reference, perturbed) and not same_samples(reference, candidate):
-        found.append(Difference("samples"))  # which another order alone does not bring about
+        found.append(Difference("samples"))  # which a different order alone cannot cause
     several = [one[:steps] for one in (perturbed, *others)]
     curve = compare_losses(reference[:steps], several, candidate[:steps])
     why_not = _why_not(steps, unsteady, found, _departures(reference[:steps], perturbed[:steps]))
@@ -125,9 +125,9 @@ def judge(
 
 
 def steps_to_leave(reference: Trace, perturbed: Trace, draws: bool) -> int:
-    """How many steps are no training to compare, as a search for a learning rate that ends by the losses: so
-    many more or fewer as rounding has it. Those until a training begins again, once the baseline and the
-    perturbed one have parted; 0 if they do not, or none begins.
+    """How many steps are not comparable training, such as a search for a learning rate that its losses end:
+    rounding changes their number. Those until a training begins again, once the baseline and the perturbed
+    one have parted; 0 if they do not, or none begins.
     """
     steps = min(len(reference), len(perturbed))
     parted = [one.step for one in differing(reference[:steps], perturbed[:steps], draws) if one.step]
@@ -136,7 +136,7 @@ def steps_to_leave(reference: Trace, perturbed: Trace, draws: bool) -> int:
 
 
 def apart_before(reference: Watched, perturbed: Watched, candidate: Watched) -> GuardVerdict | None:
-    """The verdict where the steps before those that are compared, all the baseline's, were not the same."""
+    """The verdict if the steps before the compared ones, all the baseline's, were not the same."""
     for other in (perturbed, candidate):
         found = differing(reference.before, other.before, draws=False)
         if found:
@@ -147,7 +147,7 @@ def apart_before(reference: Watched, perturbed: Watched, candidate: Watched) -> 
 def _why_not(
     steps: int, unsteady: Sequence[Difference], found: Sequence[Difference], noise: Sequence[float]
 ) -> str:
-    """Why nothing can be said of the candidate, as in GuardVerdict; "" if it can."""
+    """Why nothing can be said about the candidate, as in GuardVerdict; "" if it can."""
     if unsteady:
         return "unrepeatable"
     if steps < LEAST_STEPS and not found:
@@ -158,12 +158,12 @@ def _why_not(
 
 
 def _by_samples(trace: Trace) -> Trace:
-    """Batches told by their samples in order, as they are where no process sees a whole batch."""
+    """Batches as their samples in order, as if no process saw a whole batch."""
     return [replace(step, batches=tuple(" ".join(batch.digests) for batch in step.samples)) for step in trace]
 
 
 _COMPARED = ("batches", "modes", "rates", "optimizer", "streams")
-_DRAWN = ("batches", "streams")  # what a plan that draws other random numbers may change
+_DRAWN = ("batches", "streams")  # what a plan that draws different random numbers may change
 
 
 def differing(a: Trace, b: Trace, draws: bool) -> list[Difference]:
@@ -182,7 +182,7 @@ def differing(a: Trace, b: Trace, draws: bool) -> list[Difference]:
 
 
 def compare_losses(reference: Trace, perturbed: Sequence[Trace], candidate: Trace) -> LossCurve:
-    """The candidate's departure from the reference against the farthest of the perturbed baselines',
+    """The candidate's difference from the reference against the largest of the perturbed baselines',
     relative and two-sided.
     """
     ours, theirs = _departures(reference, candidate), [_departures(reference, one) for one in perturbed]
@@ -214,13 +214,13 @@ def _size(departures: Sequence[float]) -> float:
 
 
 def same_samples(a: Trace, b: Trace) -> bool:
-    """Whether each epoch that both came to the end of had the same samples, in whatever order."""
+    """Whether each epoch that both finished had the same samples, in any order."""
     ours, theirs = _whole_epochs(a), _whole_epochs(b)
     return all(ours[epoch] == theirs[epoch] for epoch in ours.keys() & theirs.keys())
 
 
 def _whole_epochs(trace: Trace) -> dict[int, Counter[str]]:
-    """The samples of every epoch whose batches all came, by its number."""
+    """The samples of every complete epoch, by its number."""
     samples: dict[int, Counter[str]] = {}
     left: dict[int, int | None] = {}
     for step in trace:

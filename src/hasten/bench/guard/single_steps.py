@@ -1,6 +1,6 @@
-"""Does a step under the plan make of one state and one batch what the baseline's makes of them?
+"""Does a step under the plan give the same result as the baseline's, from one state and one batch?
 
-What rounding may do is what it does to a perturbed baseline, by the same measures in the same steps.
+Rounding may do what it does to a perturbed baseline, by the same measures in the same steps.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from ...records.comparison import (
 from .checked_steps import Check
 from .departures import Departure, departure, departures, gradient_departures, tensor_departures
 
-ROUNDING = {  # relative, of one output: sums of hundreds of terms taken in another order
+ROUNDING = {  # relative, of one output: sums of hundreds of terms in a different order
     "float32": 2.0**-20,
     "tfloat32": 2.0**-11,
     "float16": 2.0**-11,
     "bfloat16": 2.0**-8,
     "float8": 2.0**-4,
 }
-# A candidate may depart as far as this many times a perturbed baseline. Seen: bfloat16 up to 4 times, planted
-# faults 20 times and more in what catches them, or their scale as below.
+# A candidate may differ by up to this many times a perturbed baseline. Seen: bfloat16 up to 4 times, planted
+# faults at least 20 times in what catches them, or in their scale as below.
 ROUNDING_TIMES = 8.0
-REDRAWN_TIMES = 2.0  # as a baseline with other draws: one draw stands against another
-REDRAWN_LEAST = 0.15  # relative; up to here it may be rounding all the same, which draws do not reach
-REDRAWN_SCALE = 0.25  # of what other draws turn a gradient by, its scale may change with it; rarely seen
-MEAN_TIMES = 3.0  # as the scale of a perturbed baseline, root mean square, where scales are averaged
+REDRAWN_TIMES = 2.0  # relative to a baseline with different draws: one draw against another
+REDRAWN_LEAST = 0.15  # relative; up to here it may still be rounding
+REDRAWN_SCALE = 0.25  # share of the change by different draws that the scale may change, too; rarely seen
+MEAN_TIMES = 3.0  # times a perturbed baseline's scale, root mean square, if scales are averaged
 LEAST_CHECKS = 3
-NOISE = 0.5  # a tensor that rounding alone moves by more than half holds nothing to compare
-# Nor does one that moves so many times as far as one rounding: its terms cancel, as those of a bias before
-# batch norm. Seen: up to 500 times where they do not, 200,000 times and more where they do.
+NOISE = 0.5  # a tensor that rounding alone moves by more than half cannot be compared
+# Nor can one that moves this many times as far as one rounding: its terms cancel, like those of a bias before
+# batch norm. Seen: up to 500 times if they do not, 200,000 times and more if they do.
 CANCELLED = 1e4
 
-# A unit close to where it turns (ReLU, max pooling) may turn under the least rounding, and rarely does: the
-# few steps of a perturbed baseline may not show it. Seen: 0.1% of a gradient, 0.4% of one tensor's, in a
+# A unit close to its kink (ReLU, max pooling) may switch with the least rounding, but rarely does: the few
+# steps of a perturbed baseline may not show it. Seen: 0.1% of a gradient, 0.4% of one tensor's, in a
 # ResNet in float32, its weights channels last.
 TURNED = Departure(0.005, 0.02)
 TURNED_TENSOR = 0.05
@@ -104,7 +104,7 @@ def _tolerance(what: str, perturbed: Sequence[Check], draws: bool, precision: st
 
 
 def _allowed(perturbed: Sequence[Departure], draws: bool, precision: str) -> Departure:
-    """From the worst of a perturbed baseline's departures; none counts as less than one rounding."""
+    """Tolerance from the worst of a perturbed baseline's differences, but at least one rounding."""
 
     def times(worst: float) -> float:
         rounding = ROUNDING_TIMES * max(ROUNDING[precision], worst)
@@ -117,7 +117,7 @@ def _allowed(perturbed: Sequence[Departure], draws: bool, precision: str) -> Dep
 
 
 def _whole(tolerance: Departure, least: float = 0.0) -> Departure:
-    """Where the scale says nothing that the whole does not: of few entries, or where rounding has grown."""
+    """If the scale adds nothing to the whole: with few entries, or if rounding has grown."""
     residual = max(least, tolerance.residual)
     return Departure(residual, residual)
 
@@ -155,9 +155,9 @@ def _excess(departed: Departure, tolerance: Departure) -> float:
 def _mean_scale(
     perturbed: Sequence[Check], candidate: Sequence[Check], draws: bool, precision: str
 ) -> Scale | None:
-    """The gradient's scale over all checked steps: what is off by a little in each is seen on average.
+    """The gradient's scale over all checked steps: a small error in each shows in the mean.
 
-    None with fewer than ``LEAST_CHECKS``, which tell too little of what rounding does, and of no numbers.
+    None for fewer than ``LEAST_CHECKS``, which show too little of rounding, and if not numbers.
     """
     ours = [departed.scale for departed in gradient_departures(candidate)]
     theirs = [departed.scale for departed in gradient_departures(perturbed)]
@@ -176,7 +176,7 @@ def _worst_tensor(
     precision: str,
     noisier: Sequence[Check],
 ) -> TensorDeparture | None:
-    """The parameter whose gradient departs the most, by its own rounding."""
+    """The parameter whose gradient differs most, relative to its own rounding."""
     worst: tuple[float, TensorDeparture] | None = None
     whole = gradient_departures(perturbed)
     for name in {name: None for check in candidate for name in check.gradient}:
@@ -196,8 +196,8 @@ def _worst_tensor(
 
 
 def _worst_scale(perturbed: Sequence[Check], candidate: Sequence[Check]) -> TensorScale | None:
-    """The parameter whose gradient is off by the same factor in most steps, be that as little as one percent:
-    units turn in single steps, and to any side. Seen of harmless plans: 6e-7.
+    """The parameter whose gradient is off by the same factor in most steps, even by as little as one percent:
+    units switch in single steps, and in either direction. Seen in harmless plans: 6e-7.
     """
     worst: tuple[float, TensorScale] | None = None
     for name in {name: None for check in candidate for name in check.gradient}:
@@ -208,7 +208,7 @@ def _worst_scale(perturbed: Sequence[Check], candidate: Sequence[Check]) -> Tens
         if min(len(ours), len(theirs)) < LEAST_CHECKS or any(one.residual > NOISE for one in theirs):
             continue
         if not all(math.isfinite(one.scale) for one in (*ours, *theirs)):
-            continue  # which is told already
+            continue  # reported already
         scale = median(one.scale for one in ours)
         tolerance = max(TURNED.scale, MEAN_TIMES * math.sqrt(fmean(one.scale**2 for one in theirs)))
         used = abs(scale) / tolerance

@@ -1,4 +1,4 @@
-"""What is said of a training that could not be watched: nothing, and why."""
+"""The verdict on a training that could not be watched: not checked, and why."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..workers.ending import (
 
 
 def not_checked(error: PlanRefused | ScriptOver | WorkerError, changes: tuple[str, ...] = ()) -> GuardVerdict:
-    """The verdict where ``error`` came between: it says nothing of the plan's accuracy."""
+    """The verdict if ``error`` interrupted the check: it says nothing about the plan's accuracy."""
     refused = error.technique if isinstance(error, PlanRefused) else ""
     return GuardVerdict(
         "not checked", changes=changes, why_not=_why_not(error), refused=refused, failure=str(error)
@@ -28,7 +28,7 @@ def not_checked(error: PlanRefused | ScriptOver | WorkerError, changes: tuple[st
 
 
 def unless_idle(verdict: GuardVerdict, plan: Plan, proofs: Sequence[Proof]) -> GuardVerdict:
-    """``verdict``, but where it passes a technique for steps that did nothing in them: of that one nothing
+    """``verdict``, unless it passes a technique for steps that had no effect in them: for that one nothing
     was compared.
     """
     found = {proof.technique: proof for proof in proofs}
@@ -41,7 +41,7 @@ def unless_idle(verdict: GuardVerdict, plan: Plan, proofs: Sequence[Proof]) -> G
 
 
 def _why_not(error: PlanRefused | ScriptOver | WorkerError) -> str:
-    """As in GuardVerdict."""
+    """The reason, as in GuardVerdict."""
     if isinstance(error, PlanRefused):
         return "refused"
     if isinstance(error, ScriptOver):

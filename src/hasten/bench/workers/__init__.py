@@ -1,1 +1,1 @@
-"""Workers as the coordinator sees them: started, spoken with, heard and ended, alone or several together."""
+"""The coordinator's side of workers: start them, talk to them, read their output, end them."""

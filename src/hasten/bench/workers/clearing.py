@@ -1,6 +1,6 @@
-"""Clear a temporary folder away even where we are killed: a process of its own waits for our end.
+"""Delete a temporary folder even if we are killed: a separate process waits for our end.
 
-It is in a session of its own, so that what a terminal sends does not reach it, and runs by path as a worker
+It is in a session of its own, so that a terminal's signals do not reach it, and runs by path like a worker
 does.
 """
 
@@ -12,11 +12,11 @@ import sys
 import time
 from pathlib import Path
 
-_LEAST_SECONDS, _TRIES = 0.01, 12  # each waits twice as long: what is being killed may be writing still
+_LEAST_SECONDS, _TRIES = 0.01, 12  # each waits twice as long: a process being killed may still be writing
 
 
 class Clearing:
-    """What ``covers`` names goes with this process, however that ends. ``close`` it once that is gone."""
+    """What ``covers`` names is deleted when this process ends, in any way. ``close`` it once that is gone."""
 
     def __init__(self) -> None:
         waited_for, self._held = os.pipe()
@@ -34,14 +34,14 @@ class Clearing:
         os.write(self._held, os.fsencode(folder) + b"\0")  # far less than a pipe holds
 
     def close(self) -> None:
-        """Returns once nothing is left of the folder, as far as this user may remove it."""
+        """Returns once the folder is gone, as far as this user may remove it."""
         os.close(self._held)
         self._process.wait()
 
 
 def _main() -> None:
     with open(0, "rb") as pipe:
-        named = os.fsdecode(pipe.read()).split("\0")  # at the end of whoever holds the other end
+        named = os.fsdecode(pipe.read()).split("\0")  # when the process at the other end is gone
     for folder in filter(None, named):
         _clear(folder)
 

@@ -1,10 +1,10 @@
-"""What to tell the user whose script failed because a trial may not write: see inside/sandbox/landlock.py."""
+"""What to tell users whose script failed because a trial may not write: see inside/sandbox/landlock.py."""
 
 from __future__ import annotations
 
 import re
 
-# What comes of EACCES and EXDEV: in Python, by strerror(3) in C++, in SQLite, in torch 2.9's torch.save.
+# Texts of EACCES and EXDEV: in Python, by strerror(3) in C++, in SQLite, in torch 2.9's torch.save.
 _SIGNS = re.compile(
     "permission denied|errno 13|invalid cross-device link|readonly database|unable to open database file"
     "|RuntimeError: File .* cannot be opened",
@@ -21,12 +21,12 @@ ADVICE = "run again with --allow-writes if the script may write while it is meas
 
 
 def is_denied_write(detail: str) -> bool:
-    """Whether the error with this text and traceback may come of a denied write."""
+    """Whether the error with this text and traceback may come from a denied write."""
     return _SIGNS.search(detail) is not None
 
 
 def denied_file(detail: str) -> str:
-    """The file that could not be written, quoted, or "a file" where the error does not name it."""
+    """The file that could not be written, quoted, or "a file" if the error does not name it."""
     matches = list(_NAMED.finditer(detail))
     if not matches:
         return "a file"
@@ -35,9 +35,9 @@ def denied_file(detail: str) -> str:
 
 
 def denied_words(detail: str, why: str) -> str:
-    """Several sentences: what was denied, ``why`` no overlay leads such writes elsewhere, and what to do."""
+    """Several sentences: what was denied, ``why`` no overlay can redirect such writes, and what to do."""
     return (
-        f"Writing {denied_file(detail)} was denied: no trial may change files, but for temporary ones (in "
-        "TMPDIR) and caches, and this machine cannot lead such writes elsewhere "
+        f"Writing {denied_file(detail)} was denied: a trial may only change temporary files (in "
+        "TMPDIR) and caches, and this machine cannot redirect other writes "
         f"({why}). R{ADVICE[1:]}; or measure where overlays can be mounted, by root or in user namespaces."
     )

@@ -1,4 +1,4 @@
-"""How a worker and its script can end, and what to tell the user of it."""
+"""How a worker and its script can end, and what to tell the user about it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...records.trace import StepTrace
 from ...records.trial import Proof
 from .denied import ADVICE, denied_words, is_denied_write
 
-LEAST_STEPS = 10  # of the whole script: fewer tell nothing
+LEAST_STEPS = 10  # of the whole script: fewer are not enough
 _NO_GPU_SIGNS = (
     "Torch not compiled with CUDA enabled",
     "Found no NVIDIA driver",
@@ -26,7 +26,7 @@ _NO_GPU_ADVICE = (
 )
 _OF_A_LAUNCHER = r"(RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT)"
 _RANKS_ADVICE = (
-    "is distributed itself: it asks which of several ranks it is, as torchrun tells, and was started alone. "
+    "is distributed itself: it reads its rank from the variables that torchrun sets, but was started alone. "
     "Say how many ranks are to be started by --nproc-per-node N, before the script"
 )
 _READING_SIGNS = ("EOFError", "stdin", "input(", "getpass", "termios", "Inappropriate ioctl")
@@ -34,16 +34,16 @@ _READING_ADVICE = (
     "What the script asks for can come from a file, which each of its trials reads: hasten tune SCRIPT < FILE"
 )
 WATCHING_FAILED = (
-    "hasten's own watching failed, which is a bug in hasten and none of the script's: the script trains as "
-    "ever without hasten, or with hasten run --no-plan. Please report this:\n"
+    "hasten's own watching failed, which is a bug in hasten and not in the script: the script trains as "
+    "usual without hasten, or with hasten run --no-plan. Please report this:\n"
 )
 
 
 @dataclass(frozen=True)
 class ScriptEnded:
-    """The script was over before all steps asked for were done. ``how``: "completed", "exit" (with a code),
-    "said" (by sys.exit with a text) or "raised". ``rest``: what came after the last step, told as a step, up
-    to the process's end where the script came to its own; None if it never trained.
+    """The script ended before all requested steps were done. ``how``: "completed", "exit" (with a code),
+    "said" (by sys.exit with a text) or "raised". ``rest``: what came after the last step, as a step, up
+    to the process's end if the script reached its own; None if it never trained.
     """
 
     how: str
@@ -52,16 +52,16 @@ class ScriptEnded:
     trace: tuple[StepTrace, ...]
     steps_in_all: int = 0
     observation: Observation | None = None  # None if it never trained
-    denied: str = ""  # its writes were denied: why they could not be led elsewhere instead
-    stands_in: str = ""  # what it had in place of the user's standard input; "" if it was the same
+    denied: str = ""  # its writes were denied: why they could not be redirected
+    stands_in: str = ""  # what replaced the user's standard input; "" if nothing did
     summary: RunSummary | None = None  # of a whole training
     rest: Step | None = None
-    plan: Plan = BASELINE  # that was in force
+    plan: Plan = BASELINE  # the plan in force
     proofs: tuple[Proof, ...] = ()  # of its techniques
 
 
 class ScriptOver(Exception):
-    """A worker's script came to its end, of its own accord or by an error of its own: its text says how."""
+    """A worker's script ended, normally or by its own error: its text says how."""
 
     def __init__(self, ended: ScriptEnded) -> None:
         super().__init__(in_one_line(ended))
@@ -69,15 +69,15 @@ class ScriptOver(Exception):
 
 
 class Silence(WorkerError):
-    """A worker said nothing for longer than its script can have needed."""
+    """A worker was silent for longer than its script can have needed."""
 
 
 class BudgetOver(WorkerError):
-    """The budget ended while a worker was waited for: it says nothing of the worker or its plan."""
+    """The budget ended while waiting for a worker: it says nothing about the worker or its plan."""
 
 
 class Killed(WorkerError):
-    """A worker was killed by a signal: by the kernel, say, if there is too little memory."""
+    """A worker was killed by a signal: for example by the kernel, for lack of memory."""
 
 
 class PlanRefused(Exception):
@@ -100,7 +100,7 @@ def in_one_line(ended: ScriptEnded) -> str:
 
 
 def last_line(detail: str) -> str:
-    """Of a traceback: what was raised."""
+    """The last line of a traceback: what was raised."""
     return (detail.strip().splitlines() or ["nothing that tells what it is"])[-1]
 
 
@@ -112,7 +112,7 @@ def _first_line(text: str) -> str:
 def script_error(ended: ScriptEnded, script: str, printed: Path | None = None) -> ScriptError:
     """What to tell the user when their script failed by itself, or because it may not write here.
 
-    ``printed``: the folder that has what it printed; None if the user has seen that, traceback and all.
+    ``printed``: the folder with its output; None if the user has seen that, including the traceback.
     """
     error = f" {last_line(ended.detail)}" if printed is None else f"\n{ended.detail.rstrip()}"
     if ended.denied and is_denied_write(ended.detail):
@@ -142,8 +142,8 @@ def script_error(ended: ScriptEnded, script: str, printed: Path | None = None) -
 
 
 def _wants_ranks(detail: str) -> bool:
-    """Whether a script failed for lack of what a launcher tells each rank. Where we start its ranks, it
-    has that.
+    """Whether a script failed because a launcher's variables for ranks are missing. If we start its ranks, it
+    has them.
     """
     last = last_line(detail)
     if re.search(rf"KeyError: '{_OF_A_LAUNCHER}'|environment variable {_OF_A_LAUNCHER} expected", last):
@@ -157,7 +157,7 @@ def _about_input(ended: ScriptEnded) -> str:
 
 
 def trains_elsewhere(child: str) -> str:
-    """What to tell the user whose script leaves the training to processes of its own."""
+    """What to tell users whose script trains in its own child processes."""
     return (
         f"the script started a process of its own ({child}), and no training step was seen in its main "
         "process: hasten cannot follow a training into the script's own processes. Name a script that trains "
@@ -166,7 +166,7 @@ def trains_elsewhere(child: str) -> str:
 
 
 def too_short(ended: ScriptEnded, child: str, script: str, printed: Path | None = None) -> Exception:
-    """What to tell the user whose script ended before it had trained enough to be seen. ``printed`` as in
+    """What to tell users whose script ended before it had trained enough. ``printed`` as in
     ``script_error``.
     """
     if ended.how != "completed":

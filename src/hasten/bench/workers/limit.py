@@ -1,4 +1,4 @@
-"""Until when workers are waited for: a part of a tune that outlasts its share of the budget is stopped."""
+"""How long to wait for workers: a part of a tune that exceeds its share of the budget is stopped."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ...records.messages import Ended
 from ...records.observation import Step
 from .ending import BudgetOver
 
-_LEAST_SECONDS = 0.01  # to wait for: a socket with no time at all does not wait but fails
-_EXIT_SECONDS = 10.0  # for Python's own end, once the script has come to its
+_LEAST_SECONDS = 0.01  # least wait: a socket with a timeout of zero fails instead of waiting
+_EXIT_SECONDS = 10.0  # for Python's own end, once the script has ended
 
 
 class Limit:
-    """Without an end at first. ``clock`` is the one by which all of a tune is timed, in seconds."""
+    """Without an end at first. ``clock`` is the one that times all of a tune, in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
@@ -59,8 +59,8 @@ class Limit:
 
 
 def rest_of(ended: Ended, process: subprocess.Popen[bytes], limit: Limit) -> Step | None:
-    """What came after the last step of a worker that has told its end. Python's own end is part of it, and is
-    waited for; not that of a whole training, for which ``finish`` waits.
+    """What came after the last step of a worker that reported its end. Waits for Python's own end, which is
+    part of it; except for a whole training, for which ``finish`` waits.
     """
     if ended.rest is None or ended.how != "completed" or ended.summary is not None:
         return ended.rest

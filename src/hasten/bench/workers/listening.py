@@ -1,4 +1,4 @@
-"""Listens to what a worker prints, as it prints it."""
+"""Reads what a worker prints, as it prints it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a worker's standard streams lead, and how much of its output is kept."""
+"""Where a worker's standard streams go, and how much of its output is kept."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .listening import Heard
 
 @dataclass(frozen=True)
 class Output:
-    """Where a worker's standard output and error go; None: where ours go. ``heard`` is told every line of
-    standard output. ``given`` is its standard input, /dev/null where None, and ``stands_in`` says what else
-    than the user's that is.
+    """Where a worker's standard output and error go; None: where ours go. ``heard`` gets every line of
+    standard output. ``given`` is its standard input, None for /dev/null, and ``stands_in`` says what that is
+    if it is not the user's.
     """
 
     stdout: Path | None = None
@@ -30,7 +30,7 @@ class Output:
 
 
 def keep_ends(path: Path, most: int = 2**20) -> None:
-    """Shorten a worker's output to its beginning and end where it has more than ``most`` bytes: a script that
+    """Shorten a worker's output to its beginning and end if it has more than ``most`` bytes: a script that
     prints much prints it in every trial.
     """
     with contextlib.suppress(OSError, UnsafeFile), safe_files.changing(path) as file:
@@ -47,5 +47,5 @@ def keep_ends(path: Path, most: int = 2**20) -> None:
 
 
 def open_output(path: Path | None) -> IO[bytes] | None:
-    """To write after what is there; None for ours, which a worker inherits. Raises UnsafeFile."""
+    """Open for appending; None for ours, which a worker inherits. Raises UnsafeFile."""
     return None if path is None else safe_files.append(path)

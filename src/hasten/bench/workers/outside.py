@@ -1,4 +1,4 @@
-"""What a script wrote outside its folders while it was measured: nothing of it is there any more."""
+"""What a script wrote outside its folders while it was measured: all of it is gone again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...inside.sandbox import mounts, reach
 from ...records.caution import Caution
 
 _MOST_ENTRIES = 50_000
-_OF_LIBRARIES = re.compile(  # what Python's and torch's own libraries make in folders for temporary files
+_OF_LIBRARIES = re.compile(  # what Python's and torch's own libraries create in temporary folders
     r"(torchinductor_|torch_|pymp-|tmp|pyright|cc|hasten|__|\.)"
 )
 
@@ -33,12 +33,12 @@ def written_outside(uppers: Iterable[Mapping[str, str]], folders: Sequence[str])
 
 
 def outside_caution(paths: Sequence[str]) -> list[Caution]:
-    """What to warn of, if there are any."""
+    """A warning, if there are any."""
     return [Caution("wrote outside", paths=tuple(paths))] if paths else []
 
 
 def _written(uppers: Iterable[Mapping[str, str]]) -> Iterator[str]:
-    """All entries but folders."""
+    """All entries except folders."""
     left = _MOST_ENTRIES
     for places in uppers:
         for place, upper in places.items():

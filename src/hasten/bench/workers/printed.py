@@ -1,4 +1,4 @@
-"""What another training prints against what one prints, line by line: several ranks, or one under a plan."""
+"""Compares the output of two trainings line by line: several ranks, or one process under a plan."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _OF_TIME = re.compile(r"(?:time|took|elapsed|eta|speed|throughput|duration|secon
 _ABSOLUTE = 2e-3  # what is printed is rounded, too
 _ROUNDED = 0.01  # relative
 _ANOTHER = 0.1
-_OF_GLOO = "[Gloo] Rank "  # so begins what Gloo prints in torch 2.9 where ranks connect
-_FINE_DIGITS = 1.5  # of trainings in float64: of the last digit, by which what is rounded may differ
+_OF_GLOO = "[Gloo] Rank "  # prefix of Gloo's output in torch 2.9 when ranks connect
+_FINE_DIGITS = 1.5  # for trainings in float64: units of the last digit by which rounded numbers may differ
 _FINE_ROUNDED = 1e-6  # relative: such numbers drift apart
 _FINE_ANOTHER = 1e-5
 
@@ -22,13 +22,13 @@ _FINE_ANOTHER = 1e-5
 def difference(
     alone: Sequence[str], together: Sequence[str], again: Sequence[str] = (), *, fine: bool = False
 ) -> str:
-    """The first line that is not the same in words, or in numbers that are no times; "" if there is none.
-    ``again``: what one process printed another time; a number that is not the same there counts for nothing.
-    ``fine``: both trained in float64, so what is printed is equal but for its last digit.
+    """The first line that differs in words, or in numbers that are not times; "" for none. ``again``: what
+    one process printed another time; numbers that differ there do not count. ``fine``: both trained in
+    float64, so output is equal except for its last digit.
 
     Only lines that both printed are compared: neither was waited for to its end. Trainings that differ by
-    rounding drift apart in the end, gradually; a number that is another by its meaning is so at once. So the
-    first that has drifted by a little ends the comparison.
+    rounding drift apart gradually; a number with a different meaning differs at once. So the first number
+    that has drifted a little ends the comparison.
     """
     together = without_gloo(together)
     rounded, another = (_FINE_ROUNDED, _FINE_ANOTHER) if fine else (_ROUNDED, _ANOTHER)
@@ -42,7 +42,7 @@ def difference(
 
 
 def without_gloo(lines: Sequence[str]) -> list[str]:
-    """Those that the script printed."""
+    """The lines that the script printed."""
     return [line for line in lines if not line.startswith(_OF_GLOO)]
 
 
@@ -67,14 +67,14 @@ def _words_of(line: str) -> list[str]:
 
 
 def _difference(a: str, b: str, fine: bool) -> float:
-    """Relative; 0 if the digits that are printed allow it to be none."""
+    """Relative; 0 if the printed digits allow them to be equal."""
     apart, largest = abs(float(a) - float(b)), max(abs(float(a)), abs(float(b)))
     least = _FINE_DIGITS * min(_last_digit(a), _last_digit(b)) if fine else _ABSOLUTE
     return apart / largest if apart > least else 0.0
 
 
 def _last_digit(text: str) -> float:
-    """What the last digit of a printed number stands for."""
+    """The value of a unit in the last printed digit."""
     mantissa, _, exponent = text.lower().partition("e")
     decimals = len(mantissa.partition(".")[2])
     return float(10.0 ** (int(exponent or 0) - decimals))

@@ -1,4 +1,4 @@
-"""A worker process seen from the coordinator: start it, converse with it, stop it. It never outlives us."""
+"""The coordinator's side of a worker process: start it, talk to it, stop it. It never outlives us."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from .output import Output, keep_ends
 from .starting import START_SECONDS, start_process
 from .worker import Heard
 
-CHILD_SECONDS = 90.0  # without a step, once the script has started processes that may be training instead
-SILENCE_SECONDS = 120.0  # a step may be slow, but not without end
+CHILD_SECONDS = 90.0  # without a step, once the script has started processes that may train instead
+SILENCE_SECONDS = 120.0  # a step may be slow, but not endless
 _LAST_WORDS_SECONDS = 5.0
 
 Imported = Callable[[Sequence[str]], None]
 
 
 class WorkerProcess:
-    """One worker. After ``start`` it stands at the end of its first step and waits."""
+    """One worker. After ``start`` it waits at the end of its first step."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class WorkerProcess:
         inherits: Sequence[int] = (),
         imported: Imported = lambda paths: None,
     ) -> None:
-        """``inherits``: descriptors that stay open in it. ``imported`` is told the files of the modules that
+        """``inherits``: descriptors that stay open in it. ``imported`` gets the files of the modules that
         its script imports.
         """
         ours, theirs = socket.socketpair()
@@ -64,7 +64,7 @@ class WorkerProcess:
         output: Output,
         imported: Imported,
     ) -> None:
-        """Take up the conversation with the worker for ``job`` that ``process`` is, or started."""
+        """Start the conversation with the worker for ``job`` that ``process`` is, or started."""
         self.plan = job.plan
         self.history: list[Step] = []
         self.setup_seconds = self.start_seconds = 0.0
@@ -74,16 +74,16 @@ class WorkerProcess:
         self._denied = ""  # as in ScriptEnded
         self._stands_in = output.stands_in
         self._imported = imported
-        self.limit = Limit()  # its trials', where it is part of any: then waiting ends with BudgetOver
-        self._contained = False  # the kernel ends with it all that it started
+        self.limit = Limit()  # that of its trials, if any: then waiting ends with BudgetOver
+        self._contained = False  # the kernel ends everything it started with it
         self._wire = Wire(ours)
         self._process = process
         self._tee: Tee | None = None
         if output.heard is not None and process.stdout is not None:
             self._tee = Tee(process.stdout, output.stdout, output.heard)
         self._files = [path for path in (output.stdout, output.stderr) if path is not None]
-        self.who = "the script"  # whom messages blame
-        self.occasion = ""  # "the rehearsal", where that says more than what it was asked for
+        self.who = "the script"  # the subject of error messages
+        self.occasion = ""  # "the rehearsal", if that says more than the request
         self._sandboxed = job.sandbox is not None
         self._must_be_sandboxed = job.sandbox is not None and job.sandbox.required
 
@@ -113,8 +113,8 @@ class WorkerProcess:
         return self._take(self._ask(messages.TrainSteps(count), doing, timeout).steps)
 
     def switch(self, plan: Plan) -> str:
-        """Put the live part of ``plan`` in force; returns why not where a technique cannot take effect,
-        else "".
+        """Put the live part of ``plan`` in force; returns why not if a technique cannot take effect,
+        otherwise "".
         """
         if plan == self.plan:
             return ""
@@ -132,7 +132,7 @@ class WorkerProcess:
         return self._ask(messages.Observe(), "it was watched").observation
 
     def proofs(self) -> tuple[Proof, ...]:
-        """Whether the techniques in force took effect. Brings ``setup_seconds`` up to date, and tells
+        """Whether the techniques in force took effect. Updates ``setup_seconds`` and
         ``start_seconds``.
         """
         doing = f"{self.plan.label} was tried" if self.plan else "it was watched"
@@ -141,7 +141,7 @@ class WorkerProcess:
         return answer.proofs
 
     def trace(self) -> tuple[StepTrace, ...]:
-        """Of the steps so far, by a worker whose job records it."""
+        """The trace of the steps so far, from a worker whose job records it."""
         return self._ask(messages.TellTrace(), "its training was compared").steps
 
     def finish(self, timeout: float | None) -> tuple[ScriptEnded, str]:
@@ -198,7 +198,7 @@ class WorkerProcess:
 
     # ---- inside
     def _wait_sandboxed(self, timeout: float) -> None:
-        """Take in how the worker is kept from writing; Refusal where it cannot be and must."""
+        """Receive how the worker is kept from writing; Refusal if it must be and cannot."""
         if not self._sandboxed:
             return
         told = self._must_be(messages.Sandboxed, self._receive(timeout, "starting up"), "starting up")
@@ -213,7 +213,7 @@ class WorkerProcess:
             )
 
     def _hear_out(self) -> None:
-        """What was printed last is heard, too; somebody else may hold the pipe open for ever."""
+        """Read the last output, too; another process may hold the pipe open for ever."""
         if self._tee is not None:
             self._tee.join(_LAST_WORDS_SECONDS)
 
@@ -229,7 +229,7 @@ class WorkerProcess:
     def _send(self, request: messages.Message, while_doing: str) -> None:
         try:
             self._wire.send(request)
-        except Hangup:  # it ended since its last answer
+        except Hangup:  # it has ended since its last answer
             raise self._ending(while_doing) from None
 
     def _receive(self, timeout: float | None, while_doing: str) -> messages.Message:
@@ -275,7 +275,7 @@ class WorkerProcess:
         return list(steps)
 
     def _expected(self, count: int) -> float:
-        """A generous guess at what ``count`` steps take: twenty times the slowest so far."""
+        """A generous estimate for ``count`` steps: twenty times the slowest so far."""
         return 20 * count * max((step.seconds for step in self.history), default=1.0)
 
     def _ending(self, doing: str) -> WorkerError:

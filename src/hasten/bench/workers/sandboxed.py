@@ -1,4 +1,6 @@
-"""Ranks of a script that is distributed itself, in one trial: all in one sandbox, each spoken with."""
+"""Ranks of a script that is distributed itself, in one trial: all in one sandbox, each with its own
+conversation.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ class _SandboxedRank(WorkerProcess):
         self.begin(job, ours, process, output, imported)
 
     def stop(self) -> None:
-        """All of them with rank 0: afterwards the process' number may be another's."""
+        """Stops all of them with rank 0: afterwards the process id may be reused."""
         if self._number == 0:
             super().stop()
         else:
@@ -52,11 +54,11 @@ def start_sandboxed(
     output: Output,
     imported: Imported = lambda paths: None,
 ) -> WorkerGroup:
-    """``environment``: of the process that starts them. Rank 0's output goes to ``output``; the others'
-    end with it, in standard error, where one of them fails.
+    """``environment``: of the process that starts them. Rank 0's output goes to ``output``; so does the end
+    of the others', in standard error, if one of them fails.
 
-    A switch comes to all of them while they stand at the end of the same step: they count their steps alike,
-    as each waits for the others in every one.
+    All of them switch at the end of the same step: they count their steps alike,
+    because each waits for the others in every step.
     """
     with ExitStack() as theirs:
         ours, told = [], []
@@ -70,7 +72,7 @@ def start_sandboxed(
         process = start_process(start.argv, start.environment, start.descriptors, output)
     workers = []
     for number, (rank, end) in enumerate(zip(ranks, ours, strict=True)):
-        first = number == 0  # by whom the sandbox is told of, and who is heard
+        first = number == 0  # the rank that reports the sandbox, and whose output is read
         job = replace(rank.job, sandbox=sandbox if first else None)
         workers.append(_SandboxedRank(number, job, end, process, output if first else Output(), imported))
     return WorkerGroup(workers, ExitStack())

@@ -1,4 +1,4 @@
-"""Start a worker's process so that nothing can come between its start and its being known."""
+"""Start a worker's process so that nothing can interrupt between its start and recording it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import IO
 from .output import Output, open_output
 from .worker import Worker
 
-START_SECONDS = 600.0  # a script may prepare for long before its first step
-START_OVERLAP = 1.6  # what two workers take that start side by side, in units of one's start
+START_SECONDS = 600.0  # a script may take long to prepare its first step
+START_OVERLAP = 1.6  # time for two workers to start at the same time, in units of one start
 
 
 def start_process(
     argv: Sequence[str], environment: Mapping[str, str], descriptors: Sequence[int], output: Output
 ) -> subprocess.Popen[bytes]:
-    """In a session of its own. It inherits ``descriptors``."""
+    """Starts in its own session. It inherits ``descriptors``."""
     process: subprocess.Popen[bytes] | None = None
     with ExitStack() as files:
         stdout = open_output(output.stdout) if output.heard is None else None
@@ -51,8 +51,8 @@ def start_process(
 
 @contextmanager
 def signals_held() -> Iterator[None]:
-    """Signals that ask for an end wait for that of the block: what nobody knows of yet could not be taken
-    down.
+    """Signals that ask for an end wait until the block ends: a process not recorded yet could not be
+    stopped.
     """
     came: list[int] = []
     held = {}

@@ -1,4 +1,4 @@
-"""Where trials write instead of into the user's files, and what is kept of it from one to the next."""
+"""Where trials write instead of the user's files, and what is kept from one to the next."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .worker import Worker
 
 
 class TrialFiles:
-    """Made when trials begin, and taken away by ``remove``. ``folders``: those that must not be touched."""
+    """Created when trials begin, deleted by ``remove``. ``folders``: those that must not be touched."""
 
     def __init__(self, folders: Sequence[str], environment: Mapping[str, str]) -> None:
         self._folders = tuple(folders)
@@ -38,13 +38,13 @@ class TrialFiles:
         self._kept = 0
 
     def sandbox(self, folders: Sequence[str], required: bool) -> Sandbox:
-        """What keeps a worker from the user's files, with what earlier ones prepared."""
+        """Keeps a worker away from the user's files, and has what earlier ones prepared."""
         through = (self.aside, *filter(None, [self._own_cache]))
         return Sandbox(tuple(folders), self.layers, dict(self._prelude), through, self.aside, required)
 
     def lies_elsewhere(self, folder: str) -> bool:
-        """Whether what a trial writes into ``folder`` goes to another file system than what a run writes
-        there: then it may take another time. An overlay passes on what is written.
+        """Whether what a trial writes into ``folder`` goes to a different file system than a run's: then it
+        may take a different time. An overlay passes writes on.
         """
         while not os.path.isdir(folder) and folder != os.path.dirname(folder):
             folder = os.path.dirname(folder)
@@ -54,11 +54,11 @@ class TrialFiles:
             return True
 
     def watch(self, worker: Worker) -> None:
-        """What this worker writes outside the folders is to be told at the end."""
+        """Report at the end what this worker writes outside the folders."""
         self._workers.append(worker)
 
     def keep_preparations(self, worker: Worker) -> None:
-        """What the worker's script wrote until now is there for all later workers."""
+        """Keep what the worker's script wrote so far for all later workers."""
         for place, upper in worker.uppers.items():
             if os.listdir(upper):
                 to = os.path.join(self.layers, f"prelude-{self._kept}")
@@ -67,17 +67,17 @@ class TrialFiles:
                 self._kept += 1
 
     def remove(self) -> list[str]:
-        """Take everything away. Returns the files that were written, or removed, outside the folders."""
+        """Delete everything. Returns the files that were written, or removed, outside the folders."""
         outside = written_outside([worker.uppers for worker in self._workers], self._folders)
         remove_layers(self._base)
         self._clearing.close()
         for folder in reversed(self._made):
-            with suppress(OSError):  # it is used by now
+            with suppress(OSError):  # already in use
                 os.rmdir(folder)
         return outside
 
     def _make_own_cache(self, environment: Mapping[str, str]) -> str:
-        """Where hasten keeps compiled code from one command to the next; "" if it cannot, or where the
+        """Where hasten keeps compiled code from one command to the next; "" if it cannot, or if the
         folder is a link or somebody else's.
         """
         base = environment.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")

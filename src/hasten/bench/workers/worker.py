@@ -1,4 +1,4 @@
-"""What a bench asks of a worker, be it one process or several that train together."""
+"""What a bench needs from a worker, whether one process or several that train together."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Heard = TypeVar("Heard", bound=Message)
 class Worker(Protocol):
     """``process.WorkerProcess`` says what each of these does.
 
-    What asks the worker raises ScriptOver if its script has ended, and WorkerError where the process is
+    Every request raises ScriptOver if its script has ended, and WorkerError if the process is
     gone or does not answer.
     """
 
     @property
     def plan(self) -> Plan:
-        """What is in force."""
+        """The plan in force."""
 
     @property
     def history(self) -> Sequence[Step]:
@@ -34,11 +34,11 @@ class Worker(Protocol):
 
     @property
     def setup_seconds(self) -> float:
-        """What setting up the techniques in force has cost, as last told."""
+        """Set-up time of the techniques in force, as last reported."""
 
     @property
     def start_seconds(self) -> float:
-        """From its beginning to its first step's end, without that; 0 until proofs were asked for."""
+        """From its start to its first step's end, without set-up; 0 until proofs were requested."""
 
     @property
     def protection(self) -> str:

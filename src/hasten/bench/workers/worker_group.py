@@ -1,4 +1,4 @@
-"""Several workers that train together, in the place of one: rank 0 says how it is, all do as told."""
+"""Several workers that train together and act as one: rank 0 answers, all follow."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Answer = TypeVar("Answer")
 
 
 class WorkerGroup:
-    """Speaks as a ``WorkerProcess`` does. All ranks take part in every request at the same time: each waits
-    for the others in the midst of a step.
+    """Same interface as ``WorkerProcess``. All ranks take part in every request at the same time: each waits
+    for the others within a step.
     """
 
     def __init__(self, ranks: Sequence[WorkerProcess], closing: ExitStack) -> None:
@@ -41,7 +41,7 @@ class WorkerGroup:
         self._closing = closing
         self._threads = ThreadPoolExecutor(len(self.ranks), thread_name_prefix="rank")
 
-    # ---- what rank 0 knows
+    # ---- rank 0's answers
     @property
     def plan(self) -> Plan:
         return self.ranks[0].plan
@@ -52,12 +52,12 @@ class WorkerGroup:
 
     @property
     def setup_seconds(self) -> float:
-        """Of the rank that took longest."""
+        """That of the rank that took longest."""
         return max(rank.setup_seconds for rank in self.ranks)
 
     @property
     def start_seconds(self) -> float:
-        """Of the rank that took longest."""
+        """That of the rank that took longest."""
         return max(rank.start_seconds for rank in self.ranks)
 
     @property
@@ -80,7 +80,7 @@ class WorkerGroup:
         return self._all(lambda rank: rank.steps(count, timeout))
 
     def switch(self, plan: Plan) -> str:
-        """Why not, by the first rank in which it cannot be; then it is in force in none."""
+        """Why not, from the first rank that cannot; then it is in force in none."""
         reason = next(filter(None, self._of_all(lambda rank: rank.switch(plan))), "")
         if reason:
             self._of_all(lambda rank: rank.switch(BASELINE))
@@ -96,7 +96,7 @@ class WorkerGroup:
         return together(self._of_all(lambda rank: rank.trace()))
 
     def numerics(self, request: Request[Heard]) -> Heard:
-        """All take up what one has written; each writes into a file of its own."""
+        """All load what one has written; each writes into its own file."""
 
         def ask(rank: WorkerProcess) -> Heard:
             own: Message = request
@@ -141,8 +141,8 @@ class WorkerGroup:
         return self._of_all(ask)[0]
 
     def _of_all(self, ask: Callable[[WorkerProcess], Answer]) -> list[Answer]:
-        """Rank by rank. Where several fail, the failure that explains the others is raised; those that are
-        left would wait for who is gone, so they are ended.
+        """Rank by rank. If several fail, raises the failure that explains the others; the remaining ones
+        would wait for a rank that is gone, so they are ended.
         """
         asked: list[Future[Answer]] = [self._threads.submit(ask, rank) for rank in self.ranks]
         failures: list[BaseException] = []
@@ -163,8 +163,8 @@ class WorkerGroup:
 
 
 def _rank_of_failure(error: BaseException) -> int:
-    """That one was killed explains what those say that miss it; else what a rank says itself explains more
-    than that it is gone.
+    """The rank to blame: one that was killed explains what the others report; otherwise a rank's own report
+    explains more than that it is gone.
     """
     if isinstance(error, Killed):
         return -1
@@ -174,9 +174,9 @@ def _rank_of_failure(error: BaseException) -> int:
 
 
 def together(ranks: Sequence[Trace]) -> tuple[StepTrace, ...]:
-    """The trace of all ranks as one: rank 0's, with the samples of all ranks' slices in each batch.
+    """The traces of all ranks as one: rank 0's, with the samples of all ranks' slices in each batch.
 
-    ``batches`` is None: of a whole batch no rank has seen more than its slice, so samples must tell.
+    ``batches`` is None: no rank has seen more of a batch than its slice, so samples are compared.
     """
     merged = []
     for steps in zip(*ranks, strict=False):
@@ -186,7 +186,7 @@ def together(ranks: Sequence[Trace]) -> tuple[StepTrace, ...]:
             digests = first
             for part in parts[1:]:
                 mine = part.digests
-                if mine != first[: len(mine)]:  # a rank for which nothing was left repeats the first samples
+                if mine != first[: len(mine)]:  # a rank with nothing left repeats the first samples
                     digests += mine
             samples.append(replace(parts[0], digests=digests))
         merged.append(replace(steps[0], samples=tuple(samples), batches=None))

@@ -1,12 +1,12 @@
-"""Do the slices' gradients add up to one process's gradient, and by what weights?
+"""Do the slices' gradients add up to one process's gradient, and with what weights?
 
-The residual tells how far the weighted sum is from one process's gradient. Where it is large, a least-squares
-fit of the weights tells why: a loss that divides by something else than the number of samples fits with other
+The residual is how far the weighted sum is from one process's gradient. If it is large, a least-squares fit
+of the weights shows why: a loss that divides by something other than the number of samples fits with other
 weights, and a loss that depends on the batch as a whole fits with none.
 
-In float32 the two differ by rounding, and by more where rounding switches a unit (ReLU, max pooling). Such
-noise points in a random direction of many dimensions, so it hardly moves the fitted weights; a wrong
-denominator moves nothing else. So the weights have a narrow tolerance, the residual a wide one.
+In float32 the two differ by rounding, and by more if rounding switches a unit (ReLU, max pooling). Such noise
+points in a random direction of many dimensions, so it hardly moves the fitted weights; a wrong denominator
+moves only them. So the weights have a narrow tolerance, the residual a wide one.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 import torch
 
 EXACT = 1e-10  # relative, in float64
-ROUNDED = 1e-4  # of sums of float32 in another order
-TURNED = 0.02  # where rounding switched units
+ROUNDED = 1e-4  # for float32 sums in a different order
+TURNED = 0.02  # if rounding switched units
 LOWER = 0.1  # under bfloat16 and float16
-WEIGHTS = 0.004  # of fitted weights from those that were used, in float32; times five in lower precision
-_SINGULAR = 1e-9  # gradients that point the same way determine no weights
+WEIGHTS = 0.004  # distance of fitted weights from those used, in float32; times five in lower precision
+_SINGULAR = 1e-9  # gradients in the same direction determine no weights
 
 
 @dataclass
@@ -89,7 +89,7 @@ class Agreement:
         return all(abs(a - b) <= tolerance * max(used) for a, b in zip(fitted, used, strict=True))
 
     def why_not(self, precision: str) -> str:
-        """In words, where neither holds."""
+        """The reason if neither holds."""
         fitted, rest = self.fitted()
         used = [share for share, counts in zip(self.shares, self.counts, strict=True) if counts]
         if not math.isfinite(rest) or not math.isfinite(self.residual("mean")):

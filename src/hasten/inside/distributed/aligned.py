@@ -1,4 +1,4 @@
-"""In a rehearsal a rank draws the same random numbers for its part of a batch as one process does."""
+"""In a rehearsal, a rank draws the same random numbers for its part of a batch as one process would."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .slicing import Slice
 
 
 class AlignedDraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """What would be drawn for each sample of a slice is drawn for the whole batch, and cut.
+    """Draws per sample of a slice are made for the whole batch, and cut.
 
-    A draw is one for each sample if the first dimension, of the tensor or of the size asked for, is the
-    slice's. So the random streams move as in one process, and noise and its gradients are the same.
+    A draw is per sample if the first dimension, of the tensor or of the requested size, is the slice's. So
+    the RNG state moves as in one process, and noise and its gradients are the same.
     """
 
     def __init__(self, current: Callable[[], Slice | None]) -> None:
@@ -68,7 +68,7 @@ _DROPOUTS = ("dropout", "alpha_dropout", "feature_alpha_dropout", "dropout1d", "
 
 
 def without_dropout(seams: Seams) -> None:
-    """From now on dropout does nothing, in functions and layers. It may draw in another shape than the
+    """From now on dropout does nothing, in functions and layers. It may draw in a different shape from the
     batch's, which cannot be aligned.
     """
     functional = torch.nn.functional

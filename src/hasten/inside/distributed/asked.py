@@ -11,7 +11,7 @@ from .fingerprint import StateDigest, digest_of, value_of
 
 class Asked:
     """``digest``: equal in all ranks that call a model in the same state with the same inputs; 0 if that
-    cannot be told. ``kind``: equal for calls that differ only in their rows and the number of them.
+    is unknown. ``kind``: equal for calls that differ only in their rows and the number of them.
     ``whole``: the number of rows. ``trained``: the model may have changed since its ``state`` was read.
     """
 
@@ -26,7 +26,7 @@ class Asked:
         try:
             values = [value_of(leaf) for leaf in self._leaves]
             own = [str(self._form), root.training, torch.is_autocast_enabled("cpu"), state.of(root, trained)]
-        except Exception:  # Incomparable, or a kind of tensor that we know nothing of
+        except Exception:  # Incomparable, or an unknown kind of tensor
             return
         self.kind = digest_of([own[0], *self._kinds(values)])
         self.digest = digest_of([*own, *values])
@@ -46,7 +46,7 @@ class Asked:
         return [leaf for leaf in self._leaves if torch.is_tensor(leaf)]
 
     def cut(self, start: int, stop: int) -> tuple[Args, Kwargs]:
-        """Arguments and keyword arguments with these rows alone; copies, which may be changed."""
+        """Arguments and keyword arguments with only these rows; copies, which may be changed."""
         mine = [
             leaf[start:stop].clone() if cut else leaf.clone() if torch.is_tensor(leaf) else leaf
             for leaf, cut in zip(self._leaves, self._cut, strict=True)

@@ -1,4 +1,4 @@
-"""Sums the gradient that a backward pass adds over the ranks, by their weights, while the pass still runs.
+"""Sums the gradient of a backward pass over the ranks, with their weights, while the pass still runs.
 
 What ``.grad`` held before is set aside and added at the end: a gradient accumulated over several passes would
 otherwise be reduced again with each. All ranks issue the same collectives in the same order, whatever each
@@ -19,12 +19,12 @@ from .buckets import Buckets, identity_of
 from .communication import Communication
 
 _CHECKS = 2  # entries of the message that compare one fingerprint over all ranks
-_LATE = float(2**20)  # in place of 1 for a parameter that came late: more than there are ranks
+_LATE = float(2**20)  # instead of 1 for a late parameter: more than there are ranks
 _FINGERPRINT = 2**22  # squares of such numbers, summed over ranks, are exact in float64
 
 
 class OutOfStep(RuntimeError):
-    """The ranks do not do the same, so what they would compute together is meaningless."""
+    """The ranks do not do the same, so their common result would be meaningless."""
 
 
 class Averaging:
@@ -37,7 +37,7 @@ class Averaging:
         self._find = parameters
         self._buckets = Buckets(())
         self._hooks: list[RemovableHandle] = []
-        self._expected: dict[Hashable, list[int]] = {}  # kind -> buckets that all agreed to reduce on the way
+        self._expected: dict[Hashable, list[int]] = {}  # kind -> buckets that all agreed to reduce meanwhile
         self._usual: dict[Hashable, dict[int, int]] = {}  # kind -> how often each parameter's hook came here
         self._running = False
         self.passes = 0
@@ -63,11 +63,11 @@ class Averaging:
             bucket: sum(1 for number in self._buckets.all[bucket].members if number in usual)
             for bucket in self._on_the_way
         }
-        self._sent = 0  # of those on the way
+        self._sent = 0  # of those to reduce during the pass
         self._running = True
 
     def end(self, fingerprint: int, values: Sequence[float] = (), watched: Sequence[int] = ()) -> list[float]:
-        """Leave in every ``.grad`` what was there before and the weighted sum of what all ranks added.
+        """Leave in every ``.grad`` its former value plus the weighted sum of what all ranks added.
 
         ``values`` are numbers, as many in each rank, whose sums over the ranks are returned. ``watched`` are
         fingerprints, as many in each rank: afterwards ``unequal`` holds the places of those that differ.
@@ -94,7 +94,7 @@ class Averaging:
         return sums
 
     def added(self) -> dict[int, torch.Tensor]:
-        """What the pass added in this rank, by parameter number; to be called before ``end``."""
+        """What the pass added in this rank, by parameter number; call it before ``end``."""
         parameters = self._buckets.parameters
         return {number: grad for number in self._came if (grad := parameters[number].grad) is not None}
 
@@ -138,7 +138,7 @@ class Averaging:
                 return
             self._fill(number, parameter)
             self._missing[bucket] -= 1
-            last = len(self._on_the_way) - 1  # with which the pass ends: nothing is left to do meanwhile
+            last = len(self._on_the_way) - 1  # the pass ends with it: nothing is left to do meanwhile
             while self._sent < last and not self._missing[self._on_the_way[self._sent]]:
                 self._communication.begin(self._complete(self._on_the_way[self._sent]))
                 self._sent += 1
@@ -146,7 +146,7 @@ class Averaging:
         return came
 
     def _came_late(self, number: int) -> None:
-        """Its bucket was sent without it, since it had no gradient in earlier passes of this kind."""
+        """Its bucket was sent without it, because it had no gradient in earlier passes of this kind."""
         if number in self._filled:
             raise OutOfStep("a gradient was added to after it had been sent")
         self._late.add(number)
@@ -173,7 +173,9 @@ class Averaging:
         return bucket.flat
 
     def _send_late(self, number: int) -> None:
-        """Sum what ranks had of it after its bucket was sent. All ranks take part, after everything else."""
+        """Sum the ranks' parts of it that came after its bucket was sent. All ranks take part, at the very
+        end.
+        """
         parameter, view = self._buckets.parameters[number], self._buckets.view_of[number]
         added = torch.zeros_like(view)
         if number in self._late and parameter.grad is not None:

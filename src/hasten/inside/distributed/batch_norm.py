@@ -18,7 +18,7 @@ from .communication import Communication
 
 
 def average_running_statistics(communication: Communication, roots: Sequence[torch.nn.Module]) -> None:
-    """Give all ranks the mean of their running statistics, which each has gathered from its own slices."""
+    """Give all ranks the mean of their running statistics, which each has computed from its own slices."""
     with torch.no_grad():
         for buffer, mean in averaged_running_statistics(communication, roots):
             buffer.copy_(mean)
@@ -43,21 +43,21 @@ def averaged_running_statistics(
 
 @dataclass(frozen=True)
 class Part:
-    """This rank's part of a batch. ``counts``: whether it has one. ``weight``: of its loss."""
+    """This rank's part of a batch. ``counts``: whether it has one. ``weight``: its loss's weight."""
 
     counts: bool
     weight: float
 
 
 class SharedBatchNorm:
-    """Stands in for ``torch.nn.functional.batch_norm``."""
+    """Replaces ``torch.nn.functional.batch_norm``."""
 
     def __init__(self, communication: Communication, part: Callable[[], Part]) -> None:
         self._communication, self._part = communication, part
         self.calls = 0
 
     def around(self, original: Call) -> Call:
-        """``batch_norm`` with statistics over all ranks where it trains on a batch."""
+        """``batch_norm`` with statistics over all ranks if it trains on a batch."""
 
         def batch_norm(
             input: torch.Tensor,

@@ -1,4 +1,4 @@
-"""Gradients side by side in flat tensors, so that few collectives reduce many of them.
+"""Gradients packed into flat tensors, so that few collectives reduce many of them.
 
 As in DDP they lie in the reverse order of the parameters, which is about the order in which a backward pass
 makes them, and the first bucket is small, so that something can be sent early.
@@ -27,7 +27,7 @@ class Bucket:
 
 
 class Buckets:
-    """Of all ``parameters``, each in one bucket with others of its dtype and device."""
+    """Buckets for all ``parameters``, each in one bucket with others of its dtype and device."""
 
     def __init__(self, parameters: Sequence[torch.Tensor]) -> None:
         self.parameters = list(parameters)

@@ -1,4 +1,4 @@
-"""How this rank communicates with the others: at once, or in the background."""
+"""How this rank communicates with the others: synchronously, or in the background."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Communication:
             engine.all_reduce(tensor, "sum")
 
     def gathered(self, tensor: torch.Tensor) -> torch.Tensor:
-        """``tensor`` of each rank, one row after the other."""
+        """Each rank's ``tensor``, one row per rank."""
         rows = tensor.new_empty((self.size, *tensor.shape))
         if self.size == 1:
             rows[0] = tensor
@@ -61,7 +61,7 @@ class Communication:
         return rows
 
     def barrier(self) -> None:
-        """Return once all ranks have come."""
+        """Return once all ranks have arrived."""
         if self.size > 1:
             self.now.barrier()
 
@@ -76,7 +76,7 @@ class Communication:
         return {rank: int(self._store.get(f"ended/{rank}")) for rank in found}
 
     def meetings(self) -> list[Callable[[], None]]:
-        """To be called at the same time, each in a thread: they return once all ranks have come to their end.
+        """Call them at the same time, each in a thread: they return once all ranks have ended.
         A rank that still trains waits in one of the two for its gradients.
         """
         return [self.now.barrier, self._in_turn.barrier] if self.size > 1 else []
@@ -96,7 +96,7 @@ class Communication:
         self._begun.put(tensor)
 
     def follow(self, tensor: torch.Tensor) -> None:
-        """As ``begin``, for a caller that has nothing else to do: on CPUs it is over at the return, and no
+        """Like ``begin``, for a caller that has nothing else to do: on CPUs it is done on return, and no
         other thread has to be woken.
         """
         if isinstance(self._in_turn, Native):
@@ -112,7 +112,7 @@ class Communication:
         return self.size > 1
 
     def wait(self) -> None:
-        """Return once all that was begun is over. Raises what failed."""
+        """Return once everything begun is done. Raises failures."""
         while self._works:
             self._works.pop(0).wait()
         with self._changed:

@@ -1,4 +1,4 @@
-"""Random numbers that a script itself draws by torch: for each sample of its batch, or once for all of them.
+"""Random numbers that a script itself draws with torch: per sample of its batch, or once for all of them.
 
 A draw with as many rows as this rank has samples is from its own stream. Any other is a choice for the whole
 batch (a coin toss, new weights, noise on weights), and must be the same in all ranks. What layers draw inside
@@ -21,7 +21,7 @@ _OF_A_TENSOR = ("rand_like", "randn_like", "randint_like", "bernoulli", "multino
 
 
 class Drawing:
-    """``samples``: how many this rank has of the batch at hand, None if there is none."""
+    """``samples``: how many this rank has of the current batch, None without a batch."""
 
     def __init__(self, streams: Streams, samples: Callable[[], int | None]) -> None:
         self._streams, self._samples = streams, samples
@@ -69,7 +69,7 @@ class Drawing:
 
 
 def _asked_by_script() -> bool:
-    """Not by torch, when it computes a part of a forward pass again, nor by ourselves."""
+    """Whether the script draws, and not torch recomputing part of a forward pass, or ourselves."""
     return not sys._getframe(2).f_code.co_filename.startswith((HERE, TORCH))
 
 
@@ -86,7 +86,7 @@ def _of_size(args: Args, kwargs: Kwargs) -> int:
 
 
 def _of_tensor(args: Args, kwargs: Kwargs) -> int:
-    """The rows of a parameter are no samples, whatever their number."""
+    """The rows of a parameter are not samples, whatever their number."""
     if args and isinstance(args[0], torch.nn.Parameter):
         return -1
     return _first(args[0] if args else next(iter(kwargs.values()), ()))

@@ -1,4 +1,4 @@
-"""Evaluation shared among ranks: each computes the outputs for its part of a batch, and all get all of them.
+"""Evaluation shared among ranks: each computes the outputs for its part of a batch, and all get all outputs.
 
 That is for calls that all ranks make alike. A rank may also call a model with rows of its own: as a teacher,
 for pseudo-labels, with noise. So before each call the ranks compare their inputs and the model's state; where
@@ -28,13 +28,13 @@ from .losses import callers
 from .outputs import Undisturbed, form_of, is_made_of_rows, is_same
 from .slicing import Slice, slice_of
 
-_LEAST_EACH = 4  # samples in a slice, for sharing to be worth its communication
+_LEAST_EACH = 4  # samples in a slice, to make sharing worth its communication
 _GROWTH = 4  # calls are proved again when this many times as many were shared
 
 
 @dataclass
 class _Way:
-    """What is known of calls of one kind. ``shares``: in parts they were proved to give the same."""
+    """What is known about one kind of call. ``shares``: computing it in parts was proven to give the same."""
 
     shares: bool = True
     shared: int = 0
@@ -46,7 +46,7 @@ class _Way:
 
 
 class SharedEvaluation:
-    """``run`` in place of a root's forward pass, under no_grad, the root in evaluation mode. ``in_step``:
+    """``run`` replaces a root's forward pass, under no_grad, with the root in evaluation mode. ``in_step``:
     whether a slice is being trained on. ``fail`` ends the process, with the reason.
     """
 
@@ -61,7 +61,7 @@ class SharedEvaluation:
         self.shared = 0  # passes
 
     def trained(self) -> None:
-        """There was a training step since the last call: what is known of the roots' state is out of date."""
+        """A training step came since the last call: what is known about the roots' state is out of date."""
         self._trained.clear()
 
     def run(self, root: torch.nn.Module, call: Call, args: Args, kwargs: Kwargs) -> object:
@@ -73,7 +73,7 @@ class SharedEvaluation:
         self._trained.add(root)
         told = self._told(place, asked.digest)
         if not asked.digest or any(one != told[0] for one in told):
-            self._apart.update(one[0] for one in told)  # of all ranks: nothing is compared there any more
+            self._apart.update(one[0] for one in told)  # from all ranks: nothing is compared there any more
             return call(*args, **kwargs)
         way = self._ways.get((place, asked.kind))
         if asked.whole < _LEAST_EACH * self._communication.size or (way is not None and not way.shares):
@@ -94,7 +94,7 @@ class SharedEvaluation:
     def _part(self, whole: int) -> Slice:
         return slice_of(whole, self._communication.rank, self._communication.size)
 
-    # ---- a call that is computed by all, whole and in parts
+    # ---- a call that all ranks compute, whole and in parts
     def _prove(self, root: torch.nn.Module, call: Call, asked: Asked, way: _Way) -> object:
         """The whole output. From now on calls of this kind are shared if their parts give the same."""
         watch = Undisturbed(root, asked.tensors)
@@ -112,7 +112,7 @@ class SharedEvaluation:
         return expected
 
     def _why_not(self, call: Call, asked: Asked, watch: Undisturbed, expected: object, out: bool) -> str:
-        """Why its parts do not give the same; equal in all ranks. ``out``: it is out of the question."""
+        """Why its parts do not give the same; equal in all ranks. ``out``: it cannot be shared."""
         if not self._all(not out and watch.holds()):
             return "are not made of rows alone, or computing them leaves something behind"
         part = self._part(asked.whole)
@@ -126,8 +126,8 @@ class SharedEvaluation:
         return ""
 
     def _tried(self, call: Call, asked: Asked, part: Slice) -> tuple[object, bool]:
-        """The output of a part, and whether it can be used: the model took that number of rows, and drew no
-        random numbers.
+        """The output of a part, and whether it can be used: the model accepted this number of rows, and drew
+        no random numbers.
         """
         args, kwargs = asked.cut(part.start, part.stop)
         watch = Undisturbed(None, tensors_among(args, kwargs))
@@ -135,7 +135,7 @@ class SharedEvaluation:
             output = call(*args, **kwargs)
         except (
             Exception
-        ):  # it may not take batches of this size; if the whole one fails too, it does so in all ranks
+        ):  # it may reject batches of this size; if the whole one fails too, it fails in all ranks
             watch.put_back()
             return None, False
         if watch.drew():
@@ -143,7 +143,7 @@ class SharedEvaluation:
             return output, False
         return output, watch.holds()
 
-    # ---- a call of which each computes its part
+    # ---- a call of which each rank computes a part
     def _share(self, call: Call, asked: Asked, way: _Way) -> object:
         part = self._part(asked.whole)
         output, well = self._tried(call, asked, part)

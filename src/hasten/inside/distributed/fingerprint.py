@@ -16,7 +16,7 @@ import torch
 
 from ..internals.modules import has_forward_hooks, own_buffers, own_parameters
 
-_SAMPLED = 16  # elements of a tensor that are looked at where it seems not to have changed
+_SAMPLED = 16  # elements of a tensor that are examined if it seems unchanged
 _PLAIN = (
     bool,
     int,
@@ -39,7 +39,7 @@ class Incomparable(Exception):
 
 
 def digest_of(parts: Iterable[object]) -> int:
-    """Of numbers and texts; not 0."""
+    """A digest of numbers and texts; not 0."""
     told = hashlib.blake2b(repr(list(parts)).encode(), digest_size=_BYTES).digest()
     return int.from_bytes(told, "big") or 1
 
@@ -57,7 +57,7 @@ def value_of(leaf: Any) -> tuple[object, ...]:
 
 
 def content_of(tensor: torch.Tensor) -> int:
-    """Of its values alone, on whatever device they are. Raises Incomparable for other kinds of tensors."""
+    """A digest of its values only, on any device. Raises Incomparable for other kinds of tensors."""
     if not is_plain(tensor):
         raise Incomparable(type(tensor).__qualname__)
     plain = tensor.detach().resolve_conj().resolve_neg().contiguous().cpu()
@@ -66,7 +66,7 @@ def content_of(tensor: torch.Tensor) -> int:
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Whether it is nothing but its elements in memory."""
+    """Whether it is just its elements in memory."""
     known = type(tensor) in (torch.Tensor, torch.nn.Parameter)
     return known and tensor.layout is torch.strided and not tensor.is_quantized and not tensor.is_meta
 

@@ -1,4 +1,4 @@
-"""Forks of a rank that compute something in parallel, and write their result to a file without a name."""
+"""Forks of a rank that compute something in parallel, and write their result to an anonymous file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Fork:
             return
         try:
             ended, _, used = os.wait4(self.pid, 0 if wait else os.WNOHANG)
-        except ChildProcessError:  # the script itself waits for any child that ends
+        except ChildProcessError:  # the script itself waits for any child
             self.seconds = 0.0
             return
         if ended:
@@ -42,9 +42,9 @@ class Fork:
 
 
 def fork() -> int:
-    """As ``os.fork``, without a warning."""
+    """Like ``os.fork``, without a warning."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # threads of ours and torch's hold no locks here
+        warnings.simplefilter("ignore", DeprecationWarning)  # our threads and torch's hold no locks here
         return os.fork()
 
 

@@ -1,4 +1,4 @@
-"""A process group of torch.distributed, made of an engine's few collectives."""
+"""A process group for torch.distributed, built from an engine's few collectives."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Rooted(Protocol):
 
 
 Tensors = Sequence[torch.Tensor]
-_Group: Any = dist.ProcessGroup  # whose stubs know one signature of each
+_Group: Any = dist.ProcessGroup  # its stubs have only one signature of each
 _Kind = TypeVar("_Kind", bound=type)
 
 
@@ -54,14 +54,14 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
     Methods have the names by which torch's C++ calls them, those of torch 2.9 and of 2.13.
     """
 
-    # what torch asks of a group's backend, which is the group itself
+    # torch's interface for a group's backend, which is the group itself
     supports_coalescing = supports_splitting = supports_shrinking = supports_time_estimate = False
 
     def __init__(self, name: str, engine: Engine, rank: int, size: int, pairs: Pairs) -> None:
         super().__init__(rank, size)
         self._name, self._engine, self._rank, self._size = name, engine, rank, size
         self._pairs = pairs
-        self._in_turn = threading.Lock()  # backward passes call from threads of their own
+        self._in_turn = threading.Lock()  # backward passes call from their own threads
 
     # ---- who it is
     def rank(self) -> int:
@@ -78,7 +78,7 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
     getBackendName = name
 
     def _get_backend(self, device: torch.device) -> object:
-        """Of a group made in Python that is the group. Raises torch's RuntimeError for other devices."""
+        """For a group made in Python, that is the group. Raises torch's RuntimeError for other devices."""
         return self if device.type == "cpu" else super()._get_backend(device)
 
     @property
@@ -198,7 +198,7 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
         return self._done(act, outputs)
 
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: object = None) -> dist.Work:
-        """By broadcasting everything to all ranks: simple, and expensive for large tensors."""
+        """Broadcasts everything to all ranks: simple, but expensive for large tensors."""
 
         def act() -> None:
             for sender in range(self._size):
@@ -239,7 +239,7 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
     def barrier(self, opts: object = None) -> dist.Work:
         return self._done(self._engine.barrier if self._size > 1 else lambda: None, [])
 
-    # ---- from one rank to one other
+    # ---- point to point
     def send(self, tensors: Tensors, receiver: int, tag: int = 0) -> dist.Work:
         return self._pairs.send(tensors, receiver, tag)
 

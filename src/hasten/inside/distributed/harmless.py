@@ -1,4 +1,4 @@
-"""Make a fork of a training harmless: it may compute, but has no effect outside.
+"""Make a fork of a training harmless: it can compute, but has no effect outside.
 
 It inherits from its parent: open files, with file offsets that both share; pipes to loader workers; sockets;
 the terminal. So before it goes on each of them is closed or opened again, and an attempt to write ends it.
@@ -27,7 +27,7 @@ _REACHING_OUT = {
     *("sqlite3.connect", "signal.pthread_kill"),
 }
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD, signal.SIGALRM)
-_NICE = 10  # the training goes first
+_NICE = 10  # the training has priority
 
 
 def make_harmless(kept: int, seconds: int, stop: Callable[[str], object]) -> None:
@@ -48,7 +48,7 @@ def make_harmless(kept: int, seconds: int, stop: Callable[[str], object]) -> Non
 
 
 def _be_first_to_die() -> None:
-    """Where processor time or memory is short."""
+    """If processor time or memory is short."""
     with suppress(OSError):
         os.nice(_NICE)
     with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
@@ -60,7 +60,7 @@ def _let_go_of_descriptors(kept: int) -> None:
     for number in [int(name) for name in os.listdir("/proc/self/fd")]:
         if number in (kept, nothing):
             continue
-        with suppress(OSError):  # the descriptor that listed them is closed by now
+        with suppress(OSError):  # the descriptor that listed them is already closed
             if number <= 2 or not _reads_only(number):
                 os.dup2(nothing, number)
             elif stat.S_ISREG(os.fstat(number).st_mode):

@@ -1,4 +1,4 @@
-"""Gives the losses that a script goes on to use, and to print, the value over the global batch.
+"""Gives the losses that a script uses or prints afterwards the value over the global batch.
 
 The tensor that backward is called on is often not the one that is printed: it was scaled, or divided by the
 steps of accumulation. So the numbers it was computed from are made global, too, if they are in local
@@ -18,8 +18,8 @@ from torch.autograd.graph import Node
 
 from ..package import INSIDE
 
-MOST = 8  # losses made global at once: their number in the ranks' message
-_NODES = 64  # of the graph behind a loss that are looked at
+MOST = 8  # losses made global at once: how many fit the ranks' message
+_NODES = 64  # of the graph behind a loss that are examined
 _FRAMES = 4  # of the script's and its libraries' functions
 HERE = INSIDE + os.sep
 TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
@@ -40,7 +40,7 @@ def losses_at(given: object) -> list[torch.Tensor]:
 
 
 def make_global(losses: Sequence[torch.Tensor], values: Sequence[float]) -> None:
-    """Not by autograd, whose graph is freed by now."""
+    """Not through autograd, whose graph is already freed."""
     with torch.no_grad():
         for loss, value in zip(losses, values, strict=False):
             loss.data.fill_(value)
@@ -68,7 +68,7 @@ def _behind(nodes: list[Node | None]) -> set[Node | None]:
 
 
 def callers() -> list[FrameType]:
-    """The functions that led here, the nearest first, but for ours and torch's."""
+    """The functions that led here, nearest first, without ours and torch's."""
     found: list[FrameType] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and len(found) < _FRAMES:

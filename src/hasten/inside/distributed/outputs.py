@@ -19,7 +19,7 @@ _SAME_OTHERWISE = 2e-2  # bfloat16, float16
 
 
 class Undisturbed:
-    """Made before a call, tells afterwards whether it changed random streams, its inputs (``tensors``), or
+    """Created before a call; reports afterwards whether it changed RNG states, its inputs (``tensors``), or
     ``root``, if one is given.
     """
 
@@ -39,7 +39,7 @@ class Undisturbed:
         return list(comparable(state_of_streams(torch))) != list(comparable(self._streams))
 
     def put_back(self) -> None:
-        """Put the random streams back to where they were."""
+        """Restore the RNG states."""
         set_streams(torch, self._streams)
 
     def holds(self) -> bool:
@@ -48,7 +48,7 @@ class Undisturbed:
         return before is not None and before == self._state()
 
     def _state(self) -> object:
-        """None if it cannot be told."""
+        """None if unknown."""
         try:
             versions = [_version(tensor) for tensor in self._tensors]
             modules = () if self._root is None else self._root.modules()
@@ -71,7 +71,7 @@ def _version(tensor: torch.Tensor | None) -> tuple[int, int] | None:
 
 
 def is_made_of_rows(output: object, rows: int, memory: set[int]) -> bool:
-    """Whether it is nothing but new tensors with a row for each sample, which share no memory."""
+    """Whether it consists only of new tensors with a row for each sample, which share no memory."""
     places = [_memory(tensor) for tensor in tensors_of(torch, output)] if form_of(output, rows) else []
     return bool(places) and len(set(places)) == len(places) and not memory & set(places)
 

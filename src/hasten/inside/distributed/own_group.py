@@ -1,4 +1,4 @@
-"""Process groups that a script makes itself: provides the backends that it names."""
+"""Process groups that a script creates itself: provides the backends that it names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OURS = {"mpi": "mpi4py", **{name: name for name in ENGINES}}
 
 
 def find_backends(seams: Seams, own: OwnGroup) -> None:
-    """From now on ``init_process_group`` and ``new_group`` also take the names "mpi", "ccl" and "shm", and
+    """From now on ``init_process_group`` and ``new_group`` also accept the names "mpi", "ccl" and "shm", and
     ``own`` replaces what the script says.
     """
     instead, patience = own.backend, _Patience(own.timeout_seconds)
@@ -75,7 +75,7 @@ def _at(port: int, method: object) -> object:
 
 
 def _found(backend: object, instead: str) -> object:
-    """What to hand to torch in place of ``backend``; it is registered by then."""
+    """What to pass to torch instead of ``backend``; it is registered by then."""
     name = str(backend or "").lower()
     for_gpus = torch.cuda.is_available() and ("nccl" in name or not name)
     if instead and not for_gpus:

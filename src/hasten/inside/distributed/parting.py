@@ -1,4 +1,4 @@
-"""Stops ranks that cannot go on together: at once, with one line that says why, and nothing written after."""
+"""Stops ranks that cannot go on together: at once, with one line that says why, and no writes after it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Parting:
         self._communication, self._fail = communication, fail
 
     def together(self, why: str) -> NoReturn:
-        """All ranks stop for one reason: rank 0 says it, and the others end after it."""
+        """All ranks stop for one reason: rank 0 prints it, and the others end after it."""
         if self._communication.rank:
             try:
-                self._communication.barrier()  # which rank 0 never comes to
+                self._communication.barrier()  # which rank 0 never reaches
             except Exception:
                 os._exit(EXIT_CODE)
         self._fail(f"the ranks have come apart: {why}. {_ADVICE}")
@@ -85,7 +85,7 @@ def _ended_early(rank: int, steps: int, other: int, theirs: int) -> str:
 
 
 def fail_as(rank: int) -> Callable[[str], NoReturn]:
-    """Returns what ends this rank when it cannot go on. Not by an exception, which the script might catch."""
+    """Returns a function that ends this rank. Not through an exception, which the script might catch."""
 
     def fail(reason: str) -> NoReturn:
         sys.stdout.flush()

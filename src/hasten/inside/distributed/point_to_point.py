@@ -1,4 +1,4 @@
-"""Sends and receives between two ranks, by Gloo: a group for each pair, made when both first use it."""
+"""Sends and receives between two ranks, through Gloo: a group per pair, created when both first use it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Pairs:
 
 
 class _Line:
-    """One direction between two ranks. A thread of its own makes the group, which waits for both ranks."""
+    """One direction between two ranks. A separate thread creates the group, which waits for both ranks."""
 
     def __init__(self, store: Store, side: int, timeout: timedelta) -> None:
         self._store, self._side, self._timeout = store, side, timeout
@@ -60,7 +60,7 @@ class _Line:
         threading.Thread(target=self._work, name="hasten pair", daemon=True).start()
 
     def ask(self, begin: Begin, end: Callable[[], None]) -> _Pending:
-        """Call ``begin`` with the group; the returned work calls ``end`` when it was waited for."""
+        """Call ``begin`` with the group; the returned work calls ``end`` after it was waited for."""
         pending = _Pending(end)
         self._asked.put((begin, pending))
         return pending
@@ -79,7 +79,7 @@ class _Line:
 
 
 class _Pending(dist.Work):
-    """A work that begins once its group is made."""
+    """A work that begins once its group exists."""
 
     def __init__(self, end: Callable[[], None]) -> None:
         super().__init__()

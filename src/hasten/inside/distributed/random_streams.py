@@ -1,4 +1,4 @@
-"""The random streams of a rank: those that all ranks share, which draw the order of samples, and its own."""
+"""The RNG states of a rank: those that all ranks share, which draw the order of samples, and its own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _APART = 0x7F4A7C15  # between the seeds of two ranks: more than scripts count up
 _MOST = 2**63
-_STREAMS = {"torch": ("torch", "devices"), "random": ("random",), "numpy": ("numpy",)}  # by who seeds them
+_STREAMS = {"torch": ("torch", "devices"), "random": ("random",), "numpy": ("numpy",)}  # by seeding module
 
 
 _NONE: frozenset[str] = frozenset()
@@ -40,25 +40,25 @@ class Streams:
     def __init__(self, torch: ModuleType, rank: int) -> None:
         self._torch = torch
         self._rank = rank
-        self._aside: State | None = None  # the state of each stream that is not in force
-        self._owned = _NONE  # streams whose own state is in force
+        self._aside: State | None = None  # the inactive state of each stream
+        self._owned = _NONE  # streams whose own state is active
         self._seeding = False
         self.begun = False
 
     def begin(self) -> None:
-        """Training begins: from here on layers draw from the rank's own streams, except within ``shared``."""
+        """Training begins: layers now draw from the rank's own RNG states, except within ``shared``."""
         self.begun = True
         self._own(self._owned | _LAYERS)
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """For what draws the order of samples."""
+        """For code that draws the order of samples."""
         with self._in_force(_NONE):
             yield
 
     @contextmanager
     def own(self) -> Iterator[None]:
-        """For what makes this rank's samples."""
+        """For code that makes this rank's samples."""
         with self._in_force(_ALL):
             yield
 
@@ -96,15 +96,15 @@ class Streams:
         self._seeding = False
         return state_of_streams(self._torch)
 
-    # ---- a script that keeps a state, and takes it up again
+    # ---- a script that saves a state and restores it
     def kept(self) -> Tensor:
-        """The state of torch's stream for a script that asks for it: the one that all ranks share."""
+        """torch's RNG state for a script that reads it: the one that all ranks share."""
         with self.shared():
             state: Tensor = self._torch.random.default_generator.get_state()
             return state
 
     def take_up(self, state: Tensor) -> None:
-        """Set both of torch's streams to ``state``, the rank's own to one derived from it."""
+        """Set both of torch's RNG states to ``state``, the rank's own to one derived from it."""
         with self.shared():
             self._torch.random.default_generator.set_state(state)
         if self._owned >= _LAYERS:
@@ -113,7 +113,7 @@ class Streams:
             if self._rank:
                 generator.manual_seed(another_seed(self._rank, zlib.crc32(bytes(state.tolist()))))
 
-    # ---- a script that seeds anew
+    # ---- a script that seeds again
     def watch_seeding(self, seams: Seams) -> None:
         """A script that seeds in every epoch means the order of samples, too: both streams are seeded, as the
         only one is in one process.
@@ -149,7 +149,7 @@ class Streams:
         return seed
 
     def shared_state(self) -> State:
-        """Of the streams that all ranks share."""
+        """RNG states that all ranks share."""
         with self.shared():
             return state_of_streams(self._torch)
 

@@ -74,14 +74,14 @@ class ReferenceCourse:
     def _came(self, event: Event) -> None:
         if self._file is not None:
             self._file.write(as_line(event))
-            self._file.flush()  # so that it is there even if this process is killed
+            self._file.flush()  # so that it is saved even if this process is killed
         elif not self._ended:
             self._compare(event)
 
     def _compare(self, event: Event) -> None:
         expected = next(self._expected, None)
         if expected is None:
-            self._ended = True  # the one process trained no further
+            self._ended = True  # the single process trained no further
         if expected is None or self.precision not in ANOTHER:
             return
         far = apart(expected, event)

@@ -1,4 +1,4 @@
-"""Registers our backends with torch.distributed, by their names."""
+"""Registers our backends with torch.distributed, by name."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _around_barrier(original: Call) -> Call:
     def monitored_barrier(
         group: dist.ProcessGroup | None = None, *others: object, **options: object
     ) -> object:
-        """Of Gloo alone by torch; ours name who is missing in any barrier."""
+        """torch supports it only for Gloo; our backends name missing ranks in any barrier."""
         ours = dist.is_initialized() and dist.get_backend(group) in ENGINES
         return dist.barrier(group) if ours else original(group, *others, **options)
 
@@ -54,6 +54,6 @@ def _around_barrier(original: Call) -> Call:
 
 
 def _group(name: str, store: Store, rank: int, size: int, timeout: timedelta) -> CollectiveGroup:
-    """What torch calls for a new group."""
+    """The function that torch calls for a new group."""
     engine = ENGINES[name](store, rank, size, timeout)
     return CollectiveGroup(name, engine, rank, size, Pairs(store, rank, timeout))

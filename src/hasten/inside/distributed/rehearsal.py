@@ -45,7 +45,7 @@ _NAME = "rehearsal"
 
 
 class Rehearsal(ThisRank):
-    """A rank, or the one process that runs before them as a world of one. The training ends with it."""
+    """A rank, or the single process that runs before them as a world of one. The training ends with it."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Rehearsal(ThisRank):
         if not self._alone and not self.ranks.sync_batch_norm:
             self.share_batch_norm()
 
-    # ---- the data: all of it is drawn, in every rank, and a part of it is kept
+    # ---- the data: every rank draws all of it, and keeps a part
     def _around_order(self, original: Call) -> Call:
         def _next_index(iterator: loaders.LoaderIterator) -> object:
             cuts = self.slicer.cuts(iterator, torch.is_grad_enabled())
@@ -199,9 +199,9 @@ class Rehearsal(ThisRank):
     def training_ends(self) -> None:
         self._course.script_ended()
 
-    # ---- what was found
+    # ---- findings
     def found(self, uses: Sequence[str]) -> Findings:
-        """To be called at the end of the first optimizer step. ``uses``: what the script was seen to use."""
+        """Call it at the end of the first optimizer step. ``uses``: what the script was seen to use."""
         return self._found_alone() if self._alone else self._found_together(uses)
 
     def _found_alone(self) -> Findings:
@@ -285,7 +285,7 @@ class Rehearsal(ThisRank):
         return "lower" if lower else "float32"
 
     def _remarks(self) -> list[str]:
-        """What will differ from one process all the same: batch norm's statistics, random numbers."""
+        """What will differ from one process anyway: batch norm's statistics, random numbers."""
         remarks = []
         if self.findings.least > 1 and not self.ranks.sync_batch_norm:
             remarks.append(

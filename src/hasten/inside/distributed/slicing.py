@@ -1,4 +1,4 @@
-"""Which part of a global batch is a rank's, and how much the loss of that part weighs."""
+"""A rank's part of a global batch, and the weight of that part's loss."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Slice:
 
 
 Ordered = deque[tuple[Slice, Sequence[object]]]
-"""Batches that were ordered and have not come, each with the indices of all its samples."""
+"""Batches that were ordered and have not arrived, each with the indices of all its samples."""
 
 
 def slice_of(whole: int, rank: int, size: int, least: int = 1) -> Slice:
@@ -78,14 +78,14 @@ class Slicer:
         self._ordered: weakref.WeakKeyDictionary[LoaderIterator, Ordered] = weakref.WeakKeyDictionary()
         self._came: deque[tuple[Slice, list[weakref.ref[Tensor]]]] = deque(maxlen=_BATCHES_REMEMBERED)
         self.current: Slice | None = None  # None: no batch was cut yet
-        self.indices: Sequence[object] = ()  # of all samples of the batch that came last
+        self.indices: Sequence[object] = ()  # of all samples of the latest batch
         self.fingerprint = 0
         self.batches = 0
         self.in_step = False
 
     # ---- a pass over the loader
     def begins(self, iterator: LoaderIterator) -> None:
-        """A new epoch of the same iterator, which may be read for another purpose now."""
+        """A new epoch of the same iterator, which may now be read for a different purpose."""
         self._decided.pop(iterator, None)
         self._ordered.pop(iterator, None)
 
@@ -99,7 +99,7 @@ class Slicer:
         return found
 
     def is_cut(self, iterator: LoaderIterator) -> bool:
-        """As ``cuts``, but False if that was not decided yet."""
+        """Like ``cuts``, but False if that was not decided yet."""
         return bool(self._decided.get(iterator))
 
     def cut(self, iterator: LoaderIterator, indices: object) -> object:
@@ -120,12 +120,12 @@ class Slicer:
             self.in_step = True
 
     def put_in_place(self, part: Slice, batch: object) -> None:
-        """The script gets ``batch``, which is ``part``, in place of the last one."""
+        """The script gets ``batch``, which is ``part``, after the last one."""
         self._came[-1] = (part, _seen_in(batch))
 
     @property
     def latest(self) -> Slice | None:
-        """The slice of the batch that came last."""
+        """The slice of the latest batch."""
         return self._came[-1][0] if self._came else None
 
     # ---- the model's passes
@@ -154,7 +154,7 @@ class Slicer:
 
 
 def _reads_the_same(loader: LoaderKey, other: LoaderKey) -> bool:
-    """A script may make its loader anew, with a sampler of another kind for later epochs."""
+    """A script may create its loader again, with a different kind of sampler for later epochs."""
     return replace(other, sampler=loader.sampler) == loader
 
 

@@ -1,4 +1,4 @@
-"""Spot checks that what the rehearsal proved of the first steps still holds.
+"""Spot checks that what the rehearsal proved about the first steps still holds.
 
 Every rank forks. The forks compute the gradients of their slices, and another fork of rank 0 those of the
 whole batch, while the ranks train on; when all are done, the ranks compare the results. Rank 0 decides when:
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 SHARE = 0.004  # of the ranks' time for all checks but the first
 _FIRST = 50  # passes before the first check: the rehearsal has covered the beginning
-_GROWTH = 1.2  # of the number of passes until the next check
+_GROWTH = 1.2  # factor on the number of passes until the next check
 _MOST_PASSES = 8  # of one batch
-_EXACT = 1e-5  # relative, in float64: what is off by less is rounding of something that stayed in float32
+_EXACT = 1e-5  # relative, in float64: smaller differences are rounding of something that stayed in float32
 _HEAD = 4  # first numbers of a rank's row: whether it failed, its share, whether it counts, passes
 _LEAST_SECONDS, _TIMES_SLOWER, _MOST_SECONDS = 60, 40, 600  # after which a fork is killed
 
@@ -63,7 +63,7 @@ class SpotChecks:
         self._rank, self._size = this_rank.ranks.rank, this_rank.ranks.world_size
         self._given_up = False
         self._under_way: _Check | None = None
-        self._due = 0  # backward passes to look at with the next batch; the same in all ranks
+        self._due = 0  # backward passes to check with the next batch; the same in all ranks
         self._in_float64 = True
         self._failures = 0  # one after another
         self._told_of_memory = False

@@ -1,1 +1,1 @@
-"""What the guard needs of a worker: a trace of its steps, single steps from a given state, rounding noise."""
+"""What the guard needs in a worker: a trace of its steps, single steps from a given state, rounding noise."""

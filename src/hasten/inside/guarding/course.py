@@ -1,7 +1,7 @@
-"""The course of a training, as numbers step by step, and where the courses of two trainings differ.
+"""The course of a training as numbers per step, and where two courses differ.
 
 Trainings that differ by rounding drift apart slowly; one that computes something else is far off at once. So
-a comparison ends where the numbers have drifted a little, and only a jump before that counts.
+a comparison ends once the numbers have drifted a little, and only a jump before that counts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 DRIFTED = {"float64": 1e-8, "float32": 1e-3}  # relative
 ANOTHER = {"float64": 1e-6, "float32": 0.05}
-EVALUATED, END = "evaluations", "end"  # kinds of an Event; with ranks there may be other evaluations
+EVALUATED, END = "evaluations", "end"  # kinds of an Event; with ranks, evaluations may differ
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def as_line(event: Event) -> str:
 
 
 def read_events(path: Path) -> list[Event]:
-    """All that were written completely: the process that wrote them may have been killed."""
+    """All complete ones: the process that wrote them may have been killed."""
     found: list[Event] = []
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         try:
@@ -49,15 +49,15 @@ def apart(expected: Event, event: Event) -> float:
         return math.inf
     size = math.dist(expected.values, [0.0] * len(expected.values))
     far = math.dist(expected.values, event.values)
-    if math.isnan(far):  # of both, or of none
+    if math.isnan(far):  # both or neither
         alike = [math.isnan(a) == math.isnan(b) for a, b in zip(expected.values, event.values, strict=True)]
         return 0.0 if all(alike) else math.inf
     return far / size if size else (0.0 if far == 0.0 else math.inf)
 
 
 def parted(expected: Sequence[Event], events: Sequence[Event]) -> tuple[Event, Event] | None:
-    """The first pair that differs by more than rounding, in two courses of one process; None if none does
-    as far as both go.
+    """The first pair that differs by more than rounding, in two courses of one process; None if there is
+    none as far as both go.
     """
     for one, other in zip(expected, events, strict=False):
         far = apart(one, other)

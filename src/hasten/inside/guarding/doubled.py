@@ -1,6 +1,6 @@
-"""Training in float64: what the script makes in float32 is made in float64, where nothing forbids it.
+"""Training in float64: what the script creates in float32 is created in float64, if possible.
 
-Sums in another order differ by about 1e-16 there. So where ranks are further than that from one process, they
+There, sums in a different order differ by about 1e-16. So ranks that are further than that from one process
 compute something else.
 """
 
@@ -29,7 +29,7 @@ def train_in_float64(seams: Seams) -> None:
 
 
 def double_all(seams: Seams) -> None:
-    """From here on ``torch.float32`` is float64, and so is what comes from elsewhere in float32."""
+    """From here on ``torch.float32`` is float64, and float32 from elsewhere is converted."""
     storage_kinds(torch)  # by the dtypes' own names
     torch.set_default_dtype(DOUBLE)
     for name in ("float32", "float"):
@@ -45,7 +45,7 @@ _MADE = ("rand", "randn", "rand_like", "randn_like", "normal", "bernoulli", "mul
 
 def _draw_as_single(seams: Seams) -> None:
     """Random numbers are drawn in float32, so that a training in float64 has the same weights, samples and
-    masks: the numbers, and how far a stream moves, depend on the dtype.
+    masks: the numbers, and how far the RNG state moves, depend on the dtype.
     """
     for name in _MADE:
         seams.replace(torch, name, _drawn_single)
@@ -80,7 +80,7 @@ def single(value: Structure) -> Structure:
 
 
 def _double_batches(seams: Seams) -> None:
-    """Batches of any loader, those made in worker processes included."""
+    """Converts batches of any loader, including those made in worker processes."""
     seams.replace(iterator_kind(), "__next__", _made_double)
 
 

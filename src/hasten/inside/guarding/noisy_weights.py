@@ -1,5 +1,5 @@
-"""Weights with noise, as a lower precision rounds them: once a pass, the same for all samples. So it does not
-average out over a batch as noise on each sample's outputs does.
+"""Weights with noise, as if rounded to a lower precision: once per pass, the same for all samples. So it does
+not average out over a batch like noise on each sample's outputs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Swapped:
 class NoisyWeights:
     """Adds noise to the matrices and kernels of all modules of ``root``, until ``put_back``. Gradients reach
     the script's own parameters, as through a sum. Weights that a module also keeps outside of its parameters
-    (recurrent ones), or that another module uses, are not reached.
+    (recurrent ones), or that another module uses, are left alone.
 
     ``noise``: what to add to a tensor; None for nothing.
     """
@@ -74,7 +74,7 @@ def _weights(torch: ModuleType, root: Module) -> Iterator[tuple[dict[str, Tensor
     lazy = torch.nn.parameter.is_lazy
     for module in list(root.modules()):
         parameters = own_parameters(module)
-        if isinstance(module, kinds) or not isinstance(parameters, dict):  # TorchScript's are no dict
+        if isinstance(module, kinds) or not isinstance(parameters, dict):  # TorchScript's is not a dict
             continue
         for name, weight in list(parameters.items()):
             if weight is not None and not lazy(weight) and weight.dim() > 1 and weight.is_floating_point():

@@ -1,9 +1,9 @@
 """One step from a given state on a given batch: its gradient, its update, and the statistics in buffers.
 
-One worker, the reference, saves its state before a step, and what the step computed after it. Another loads
-that state, takes the same step and compares. Its optimizer is handed the reference's gradient in place of its
-own, which is recorded first: so the update shows what the optimizer does, whatever rounding the gradient has.
-(Adam turns a gradient of nothing but rounding noise into an update of full size.) Under a plan that lowers
+One worker, the reference, saves its state before a step, and the step's results after it. Another loads that
+state, takes the same step and compares. Its optimizer gets the reference's gradient instead of its own, which
+is recorded first: so the update shows what the optimizer does, whatever rounding the gradient has. (Adam
+turns a gradient of pure rounding noise into an update of full size.) If a plan lowers the precision of
 evaluations, the worker also evaluates the step's batch in both precisions.
 """
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
     from torch.utils.hooks import RemovableHandle
 
-MODEL = "model"  # begins the names of what a model's state dict holds
+MODEL = "model"  # prefix for names in a model's state dict
 _MOST_COUNTS = 10  # of differing counts that are named
-_SPARE = 2  # times a file's size must be free where it is written
+_SPARE = 2  # times a file's size must be free on its disk
 
 
 class Numerics:
@@ -38,8 +38,8 @@ class Numerics:
 
     def __init__(self, training: Training) -> None:
         self._training = training
-        self._start: Tensors | None = None  # parameters and buffers where the last checked step began
-        self._own: Tensors = {}  # our gradients, where the reference's took their place
+        self._start: Tensors | None = None  # parameters and buffers at the start of the last checked step
+        self._own: Tensors = {}  # our gradients, if the reference's replaced them
         self._hooks: list[RemovableHandle] = []
         self.on_load: Callable[[], None] = lambda: None
         self._given: weakref.WeakKeyDictionary[Module, tuple[Args, Kwargs]] = weakref.WeakKeyDictionary()
@@ -105,7 +105,7 @@ class Numerics:
                 return messages.Failed(f"{needed / 1e9:.1f} GB of state do not fit where temporary files go")
             self._torch.save(content, path + ".new")
             os.replace(path + ".new", path)  # another worker may still have the old one mapped
-        except (OSError, RuntimeError) as error:  # a full disk is a RuntimeError of torch's
+        except (OSError, RuntimeError) as error:  # torch raises RuntimeError for a full disk
             return messages.Failed(f"state could not be written to a temporary file: {error}")
         return messages.Written()
 
@@ -120,7 +120,7 @@ class Numerics:
         return departed
 
     def _hand_over(self, gradients: Tensors) -> None:
-        """In each optimizer's next step, after everything else that changes gradients."""
+        """Replace them in each optimizer's next step, after everything else that changes gradients."""
         names = {id(parameter): name for name, parameter in parameters_of(self._training).items()}
 
         def handed(optimizer: Optimizer, args: Args, kwargs: Kwargs) -> None:  # args[0] is the optimizer
@@ -152,7 +152,7 @@ class Numerics:
                 since[kind] = [
                     _sums(torch, _change(tensor, start[name]), _change(state[kind][name], start[name]))
                     for name, tensor in tensors.items()
-                    if tensor.is_floating_point() and name in start  # not of a root that came since
+                    if tensor.is_floating_point() and name in start  # not of a root that appeared since
                 ]
         for optimizer, kept in zip(self._training.optimizers, state["optimizers"], strict=True):
             for name, parameter in parameters.items():
@@ -202,10 +202,10 @@ class Numerics:
         return call(*args, **kwargs)
 
     def _evaluation(self) -> float | None:
-        """How far a model's evaluation of its last batch departs at most; None if none is lowered."""
+        """The largest difference in a model's evaluation of its last batch; None if none is lowered."""
         wrappers = self._training.forward_wrappers
         others = dict(wrappers)
-        wrappers.clear()  # a model within a model is not to be seen as evaluated by the script
+        wrappers.clear()  # a model inside a model must not count as evaluated by the script
         try:
             found = [
                 departure(root, *given)
@@ -231,14 +231,14 @@ class Numerics:
         self._start = {name: value.detach().clone() for name, value in values.items()}
 
     def _changes(self) -> dict[str, Tensors]:
-        """By how much parameters and buffers have changed since the step began."""
+        """How much parameters and buffers have changed since the step began."""
         start = self._start
         assert start is not None
         return {
             kind: {
                 name: _change(tensor, start[name])
                 for name, tensor in tensors.items()
-                if tensor.is_floating_point() and name in start  # not of a root that came since
+                if tensor.is_floating_point() and name in start  # not of a root that appeared since
             }
             for kind, tensors in (
                 ("update", parameters_of(self._training)),
@@ -248,7 +248,7 @@ class Numerics:
 
 
 def _change(after: Tensor, before: Tensor) -> Tensor:
-    """In float32 at least: a difference of two bfloat16 numbers need not be one."""
+    """At least in float32: the difference of two bfloat16 numbers may not be one."""
     after = after.detach().to(before.device)
     return (after.float() - before.float()) if after.element_size() < 4 else after - before
 

@@ -1,4 +1,4 @@
-"""Noise as large as a precision's rounding, added to a baseline: what the guard's tolerances come from."""
+"""Noise the size of a precision's rounding, added to a baseline: the source of the guard's tolerances."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 class Perturber:
     """Multiplies by 1 + ``relative`` times a standard normal number what a lower precision would round.
 
-    That is each entry of: the weights that layers multiply by, during a root's forward pass
+    That is each entry of: the weights that layers multiply with, during a root's forward pass
     (``NoisyWeights``); the outputs of every layer, and the gradients with respect to them; and the gradients
-    that an optimizer's step reads. Layers are modules without children or with parameters of their own. A
+    that an optimizer's step reads. Layers are modules without children or with their own parameters. A
     root in which torch.compile has compiled anything is one layer, whose weights stay as they are.
 
-    The noise has a generator of its own, so the script's random streams do not move. It saves nothing for the
+    The noise has its own generator, so the script's RNG state does not move. It saves nothing for the
     backward pass: checkpointing, which computes a layer again, would not find it.
     """
 
     def __init__(self, training: Training, relative: float, redraw: bool, seed: int, after: int = 0) -> None:
-        """``after``: so many steps are left as they are."""
+        """``after``: steps that are left unchanged."""
         self._training = training
         self._after = after
         self._relative = relative
@@ -67,12 +67,12 @@ class Perturber:
         return map_tensors(torch, output, self._rounded)
 
     def draw_anew(self) -> None:
-        """To be called when the random streams were put back to the baseline's."""
+        """Call it when the RNG state was restored to the baseline's."""
         if self._redraws:
             self._draw()
 
     def samples_come(self) -> None:
-        """A batch was ordered, and none of its samples is made yet. So augmentation draws other numbers than
+        """A batch was ordered, and none of its samples is made yet. So augmentation differs from
         the baseline from the first batch on, while the initial weights are the same.
         """
         if self._redraw and self._training.has_optimizers and self._has_begun:
@@ -92,7 +92,7 @@ class Perturber:
         return map_tensors(self._training.torch, output, self._rounded) if _is_layer(module) else None
 
     def _rounded(self, value: Tensor) -> Tensor:
-        """``value`` with noise, whose gradient gets noise of its own."""
+        """``value`` with noise, whose gradient gets separate noise."""
         noise = self._noise(value)
         if noise is None or not value.numel():
             return value
@@ -103,7 +103,7 @@ class Perturber:
         return rounded
 
     def _kept_within(self, value: Tensor, noise: Tensor) -> Tensor:
-        """``noise``, limited so that values in [-1, 1] stay there if all of them are: rounding does so too,
+        """``noise``, limited so that values in [-1, 1] stay there if all of them are: rounding does the same,
         and losses refuse a probability above 1.
         """
         bound = self._training.torch.where(value.abs().max() <= 1, 1.0, math.inf).to(value.dtype)
@@ -125,7 +125,7 @@ class Perturber:
         return None if drawn is None else value.detach() * drawn * self._relative
 
     def _noise_of_sums(self, gradient: Tensor) -> Tensor | None:
-        """As ``_noise``, but at least as large as for the tensor's typical entry: where the terms of a sum
+        """Like ``_noise``, but at least as large as for the tensor's typical entry: if the terms of a sum
         cancel, its rounding error stays as large as theirs.
         """
         drawn = self._drawn_for(gradient)

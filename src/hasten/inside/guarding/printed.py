@@ -1,4 +1,4 @@
-"""What a script prints where it evaluates, for the guard to compare."""
+"""What a script prints during evaluations, for the guard to compare."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _LONGEST = 200  # characters of a line
 
 
 class Printed:
-    """Hears what is written to the standard streams. Of a line that a progress bar writes again and again its
-    last form counts.
+    """Reads what is written to the standard streams. Of a line that a progress bar rewrites, only the last
+    form counts.
     """
 
     def __init__(self, seams: Seams) -> None:
         self._written: list[deque[str]] = []
         for stream in (sys.stdout, sys.stderr):
-            with suppress(AttributeError, TypeError):  # there is none, or it takes no other ``write``
+            with suppress(AttributeError, TypeError):  # missing, or ``write`` cannot be replaced
                 seams.replace(stream, "write", self._around)
 
     def take(self) -> tuple[str, ...]:
-        """The lines with numbers that were ended since this was last called."""
+        """The lines with numbers completed since the last call."""
         lines = [line for written in self._written for line in _lines_of(written)]
         self.forget()
         return tuple(line for line in lines if any(map(str.isdigit, line)))[-_MOST_LINES:]

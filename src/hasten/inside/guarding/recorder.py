@@ -1,5 +1,5 @@
-"""What the guard compares between two runs: batches, flags, learning rates, random streams and losses, step
-by step, and what is printed of evaluations.
+"""What the guard compares between two runs: batches, flags, learning rates, RNG states and losses, step by
+step, and what is printed about evaluations.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Recorder:
-    """Writes down one line a step. Reads only; noise is ``perturber.Perturber``'s."""
+    """Records one trace entry per step. Only reads; noise is up to ``perturber.Perturber``."""
 
     def __init__(self, training: Training) -> None:
         self._training = training
@@ -39,7 +39,7 @@ class Recorder:
         self._steps: list[StepTrace] = []
         self._printed = Printed(training.seams)
         self._optimizers: set[int] = set()  # serials of those that have stepped
-        self._loaded = False  # weights of what is trained, since the last step
+        self._loaded = False  # weights of a trained model were loaded since the last step
         training.forward_wrappers["recorder"] = self._forward
         training.seams.replace(training.torch.nn.Module, "load_state_dict", self._around_load)
 
@@ -96,7 +96,7 @@ class Recorder:
         self._batches, self._samples, self._modes = [], [], []
 
     def _streams(self) -> object:
-        """The state of the random streams; with ranks, of the shared ones: these are what one process has."""
+        """The RNG states; with ranks, the shared ones, which are those that one process has."""
         this_rank = self._training.this_rank
         with this_rank.streams.shared() if this_rank is not None else nullcontext():
             return fingerprint(self._training.torch)
@@ -106,7 +106,7 @@ class Recorder:
 
 
 def sample_digests(batch: object) -> tuple[str, ...]:
-    """One digest for each sample of a batch: of its row in every tensor that has one."""
+    """One digest per sample of a batch, over its row in every tensor that has one."""
     rows = [t.detach().cpu().contiguous() for t in tensors_in(batch) if t.dim()]
     length = rows[0].shape[0] if rows else 0
     found = []
@@ -120,7 +120,7 @@ def sample_digests(batch: object) -> tuple[str, ...]:
 
 
 def feed(digest: hashlib.blake2b, value: Any) -> None:
-    """Types, shapes and bytes of everything in a batch."""
+    """Hash types, shapes and bytes of everything in a batch."""
     if hasattr(value, "element_size"):
         import ctypes
 

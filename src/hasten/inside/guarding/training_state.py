@@ -50,7 +50,7 @@ def buffers_of(training: Training) -> Tensors:
 
 
 def optimizer_states_of(training: Training) -> list[dict[str, dict[str, Any]]]:
-    """For each optimizer its state by parameter, if there is any."""
+    """For each optimizer, its state by parameter, if any."""
     named = parameters_of(training).items()
     return [
         {name: optimizer.state[parameter] for name, parameter in named if optimizer.state.get(parameter)}
@@ -141,7 +141,7 @@ def _take_up_kept(
 
 
 def _laid_like(torch: ModuleType, value: Tensor, parameter: Tensor) -> Tensor:
-    """A copy of ``value``, of the parameter's shape, in the parameter's strides and beside it."""
+    """A copy of ``value``, of the parameter's shape, with its strides and on its device."""
     made: Tensor = torch.empty_strided(
         value.shape, parameter.stride(), dtype=value.dtype, device=parameter.device
     )

@@ -1,4 +1,4 @@
-"""What hasten uses of torch that torch does not document: only this package names it.
+"""Undocumented parts of torch that hasten uses: only this package names them.
 
-``parts.py`` lists all of it, with its purpose; where a torch lacks something, it is named in the error.
+``parts.py`` lists all of them with their purpose; if a torch lacks one, the error names it.
 """

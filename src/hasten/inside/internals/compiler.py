@@ -28,22 +28,22 @@ def graph_breaks() -> int:
 
 
 def seconds_compiling() -> float:
-    """In this process so far, forward and backward."""
+    """Seconds in this process so far, forward and backward."""
     spent = _counting().cumulative_time_spent_ns
     return float(spent.get("entire_frame_compile", 0) + spent.get("entire_backward_compile", 0)) / 1e9
 
 
 def failure_kind() -> type[Exception]:
-    """The class of what is raised where something cannot be compiled."""
+    """The class of the error raised if something cannot be compiled."""
     kind: type[Exception] = importlib.import_module("torch._dynamo.exc").TorchDynamoException
     return kind
 
 
 def options_of_mode(mode: str) -> dict[str, Any]:
-    """Of inductor's, for one of torch.compile's modes."""
+    """Inductor's options for one of torch.compile's modes."""
     inductor = importlib.import_module("torch._inductor")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of torch's own modules, as they are imported
+        warnings.simplefilter("ignore")  # from torch's own modules as they are imported
         importlib.import_module("torch._inductor.compile_fx")
     return dict(inductor.list_mode_options(mode))
 
@@ -55,7 +55,7 @@ def usual_cache_folder() -> str:
 
 
 def has_triton() -> bool:
-    """Whether what inductor needs on a GPU works."""
+    """Whether inductor's requirement on a GPU works."""
     return bool(importlib.import_module("torch.utils._triton").has_triton())
 
 
@@ -71,7 +71,7 @@ def _counting() -> ModuleType:
 
 
 def runs_compiled() -> bool:
-    """Whether what is called now would be compiled: it is called from a function that is."""
+    """Whether the current call would be compiled: it comes from a compiled function."""
     frames = sys.modules.get("torch._C._dynamo.eval_frame")
     asked = getattr(frames, "get_eval_frame_callback", None)
     return asked is not None and bool(asked())

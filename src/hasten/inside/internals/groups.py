@@ -9,7 +9,7 @@ from torch._C import _distributed_c10d
 from torch.distributed.distributed_c10d import Store as Store
 from torch.futures import Future
 
-c10d: ModuleType = _distributed_c10d  # whose stubs lack much of what is there
+c10d: ModuleType = _distributed_c10d  # its stubs are incomplete
 
 
 def work_from(future: Future[object]) -> dist.Work:
@@ -19,5 +19,5 @@ def work_from(future: Future[object]) -> dist.Work:
 
 
 def name_given(group: dist.ProcessGroup, otherwise: str) -> str:
-    """torch's name for a group; ``otherwise`` where it has none."""
+    """torch's name for a group; ``otherwise`` if it has none."""
     return str(dist.distributed_c10d._world.pg_names.get(group, otherwise))

@@ -1,4 +1,4 @@
-"""A tensor that is made once something is asked of it other than what it will be, or to be sent to a device.
+"""A tensor that is computed when more is asked of it than its properties, or sending it to a device.
 
 Source: https://docs.pytorch.org/docs/stable/notes/extending.html#extending-torch-python-api
 """
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-_TOLD = {  # without being made
+_TOLD = {  # answered without computing it
     *("shape", "dtype", "device", "ndim", "layout", "is_cuda", "is_leaf", "requires_grad", "grad", "grad_fn"),
     *("size", "dim", "stride", "numel", "nelement", "element_size", "itemsize", "nbytes", "_version"),
     *(
@@ -27,7 +27,7 @@ _TOLD = {  # without being made
 }
 _HANDED_OUT = {
     *("numpy", "__array__", "data_ptr", "data", "storage", "untyped_storage", "__dlpack__", "set_"),
-    "__set__",  # an attribute: what it shows from then on may be another's memory
+    "__set__",  # an attribute: it may expose other memory from then on
 }
 _TO_DEVICES = {"to", "cuda"}
 
@@ -36,14 +36,14 @@ Send = Callable[["LateTensor", Any, Any], "torch.Tensor | None"]
 
 
 class LateTensor(torch.Tensor):
-    """Float32 in main memory, laid out as ``strides`` say, that ``make`` makes. ``send`` is asked first where
-    it goes to a device, as long as nobody can have written into what was made.
+    """Float32 in main memory, laid out as ``strides`` say, that ``make`` computes. ``send`` is used first to
+    move it to a device, as long as nothing can have written into the computed tensor.
     """
 
     maker: Callable[[], torch.Tensor]
     sender: Send
     made: torch.Tensor | None
-    untouched: int | None  # version of what was made; None if somebody may write into it unseen
+    untouched: int | None  # version of the computed tensor; None if it may be written to unseen
 
     @staticmethod
     def __new__(
@@ -78,14 +78,14 @@ class LateTensor(torch.Tensor):
         return made
 
     @classmethod
-    def __torch_dispatch__(  # type: ignore[override]  # torch's own says less than its documentation
+    def __torch_dispatch__(  # type: ignore[override]  # torch's annotation says less than its documentation
         cls, function: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """What torch's own code asks past the Python API."""
+        """What torch's own code requests below the Python API."""
         return function(*tree_map(_whole, tuple(args)), **tree_map(_whole, dict(kwargs or {})))
 
     def whole(self) -> torch.Tensor:
-        """The tensor that this one stands for: the same each time. It may be asked for in an evaluation and
+        """The tensor that this one represents: the same each time. It may be used in an evaluation and
         trained on later, and tensors of inference mode, which have no version either, stay so for ever.
         """
         if self.made is None:
@@ -105,6 +105,6 @@ def _whole(value: Any) -> Any:
 
 
 def _name(function: Any) -> str:
-    """Of a method, or of an attribute that is read."""
+    """The name of a method, or of an attribute that is read."""
     name = str(getattr(function, "__name__", ""))
     return str(getattr(function.__self__, "__name__", "")) if name == "__get__" else name

@@ -1,9 +1,9 @@
 """torch's compiler, imported only once something uses it.
 
-Each optimizer of torch imports ``torch._dynamo`` when it is made, which takes about a second, to say what a
-compiler is to leave alone. Where nothing is compiled, nobody reads that. In its place stands a module that
-answers the two questions which optimizers ask (``disable``, ``graph_break``). Asked for anything else, it
-makes way for the real one, and what was left alone until then is said anew.
+Every torch optimizer imports ``torch._dynamo`` when it is created, which takes about a second, only to mark
+what a compiler must leave alone. If nothing is compiled, nothing reads that. It is replaced by a module that
+handles the two calls that optimizers make (``disable``, ``graph_break``). For anything else it makes way for
+the real one, and repeats the marks made until then.
 
 Source: torch/_compile.py and torch/optim/optimizer.py of torch 2.9 to 2.15.
 """
@@ -25,7 +25,7 @@ _CACHED = "__dynamo_disable"  # where torch._compile keeps what ``disable`` retu
 
 
 class LazyDynamo(ModuleType):
-    """Stands in for ``torch._dynamo``."""
+    """Replaces ``torch._dynamo``."""
 
     def __init__(self) -> None:
         super().__init__(NAME)
@@ -41,14 +41,14 @@ class LazyDynamo(ModuleType):
         vars(self).update(own, _left_alone=[], graph_break=_nothing, disable=self._disable)
 
     def _disable(self, function: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """torch's own functions are left alone by all who do not compile; they are told anew later."""
+        """Without a compiler nothing touches torch's own functions; the marks are repeated later."""
         if is_lazy() and function is not None and kwargs == {"wrapping": False}:
             vars(self)["_left_alone"].append(function)
             return function
         return self._real().disable(function, *args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        """Of the real one. Python's own questions about a module (``inspect``) import nothing."""
+        """From the real one. Python's own look-ups on a module (``inspect``) import nothing."""
         if name.startswith("__"):
             raise AttributeError(f"module {NAME!r} has no attribute {name!r}")
         return getattr(self._real(), name)
@@ -66,7 +66,7 @@ class LazyDynamo(ModuleType):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Makes way for the real one before a module of it is imported: that imports most of them itself, and
+    """Makes way for the real one before one of its modules is imported: it imports most of them itself, and
     none may be executed twice.
     """
 
@@ -77,13 +77,13 @@ class _Finder(importlib.abc.MetaPathFinder):
             return None
         take_away()
         importlib.import_module(NAME)
-        # where it stayed there, Python would take its own spec, and execute it once more
+        # otherwise Python would take its own spec, and execute it again
         found = sys.modules.pop(fullname, None)
         return None if found is None else importlib.util.spec_from_loader(fullname, _Loaded(found))
 
 
 class _Loaded(importlib.abc.Loader):
-    """Of a module that has been imported meanwhile."""
+    """Loader for a module that has been imported meanwhile."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module, self._spec = module, module.__spec__
@@ -92,12 +92,12 @@ class _Loaded(importlib.abc.Loader):
         return self._module
 
     def exec_module(self, module: ModuleType) -> None:
-        with suppress(AttributeError):  # modules of options take no attributes: theirs is as it was
+        with suppress(AttributeError):  # option modules reject attributes: theirs is unchanged
             module.__spec__ = self._spec
 
 
 def put_in_place() -> bool:
-    """Whether it stands in now; not where the real one was imported already. torch must be imported."""
+    """Returns whether it is in place; not if the real one was imported already. Needs torch imported."""
     if NAME in sys.modules:
         return is_lazy()
     sys.modules[NAME] = vars(sys.modules["torch"])["_dynamo"] = LazyDynamo()
@@ -111,7 +111,7 @@ def is_lazy() -> bool:
 
 
 def take_away() -> None:
-    """Who asks for ``torch._dynamo`` from now on gets the real one."""
+    """From now on ``torch._dynamo`` is the real one."""
     lazy = sys.modules.get(NAME)
     if not isinstance(lazy, LazyDynamo):
         return
@@ -124,4 +124,4 @@ def take_away() -> None:
 
 
 def _nothing(msg: str = "") -> None:
-    """``torch._dynamo.graph_break``: what nobody compiles is not broken."""
+    """``torch._dynamo.graph_break``: there is no graph to break."""

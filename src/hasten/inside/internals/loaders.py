@@ -1,4 +1,4 @@
-"""A DataLoader's iterator, which knows what the loader was made of when the pass began."""
+"""A DataLoader's iterator, which knows the loader's arguments as of the start of the pass."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     """One pass over a DataLoader."""
 
 NEXT_INDEX = "_next_index"  # of an iterator: the indices of the batch to fetch next
-NEXT_DATA = "_next_data"  # the batch whose turn it is, fetched
+NEXT_DATA = "_next_data"  # the next batch, fetched
 RESET = "_reset"  # a pass over the loader begins: (loader, first_iter)
 WORKER_LOOP = "_worker_loop"  # of ``worker_module``: all that a worker process does
 CREATE_FETCHER = "create_fetcher"  # of ``fetchers()``
@@ -40,7 +40,7 @@ def iterator_in_process() -> type[LoaderIterator]:
 
 
 def iterators_that_fetch() -> tuple[type[LoaderIterator], type[LoaderIterator]]:
-    """The classes that have ``NEXT_DATA``: in the process that reads, and in processes of their own."""
+    """The classes that have ``NEXT_DATA``: in the reading process, and in worker processes."""
     from torch.utils.data import dataloader
 
     return dataloader._SingleProcessDataLoaderIter, dataloader._MultiProcessingDataLoaderIter
@@ -54,7 +54,7 @@ def fetchers() -> type[_of_torch._DatasetKind]:
 
 
 def is_indexed(kind: int) -> bool:
-    """Whether a dataset of this ``kind`` is asked by indices, rather than iterated over."""
+    """Whether a dataset of this ``kind`` is indexed rather than iterated over."""
     return bool(kind == fetchers().Map)
 
 
@@ -63,12 +63,12 @@ def dataset_of(iterator: LoaderIterator) -> Any:
 
 
 def reads_indices(iterator: LoaderIterator | DataLoader[object]) -> bool:
-    """As ``is_indexed``; for a loader, too."""
+    """Like ``is_indexed``; for a loader, too."""
     return is_indexed(iterator._dataset_kind)
 
 
 def makes_batches(iterator: LoaderIterator | DataLoader[object]) -> bool:
-    """Whether torch collates samples; else each item of the dataset is a batch."""
+    """Whether torch collates samples; otherwise each item of the dataset is a batch."""
     return bool(iterator._auto_collation)
 
 
@@ -77,7 +77,7 @@ def collate_of(iterator: LoaderIterator) -> Callable[[Any], object]:
 
 
 def indices_of(iterator: LoaderIterator) -> Iterable[object]:
-    """The batch sampler, or the sampler where torch makes no batches."""
+    """The batch sampler, or the sampler if torch makes no batches."""
     indices: Iterable[object] = iterator._index_sampler
     return indices
 
@@ -87,7 +87,7 @@ def put_indices(iterator: LoaderIterator, sampler: Iterable[object]) -> None:
 
 
 def pass_of(iterator: LoaderIterator) -> Iterator[object]:
-    """The pass over the indices that is under way: another object in each epoch."""
+    """The current pass over the indices: a different object in each epoch."""
     indices: Iterator[object] = iterator._sampler_iter
     return indices
 
@@ -97,7 +97,7 @@ def put_pass(iterator: LoaderIterator, indices: Iterator[object]) -> None:
 
 
 def workers_of(iterator: LoaderIterator) -> int:
-    """How many processes fetch; 0: the one that reads."""
+    """How many processes fetch; 0: the reading process."""
     return int(iterator._num_workers)
 
 
@@ -106,7 +106,7 @@ def pins_memory(iterator: LoaderIterator) -> bool:
 
 
 def batches_given(iterator: LoaderIterator) -> int:
-    """In this pass."""
+    """Batches given in this pass."""
     return int(iterator._num_yielded)
 
 
@@ -125,24 +125,24 @@ def keeps_workers(iterator: LoaderIterator) -> bool:
 
 
 def worker_module() -> ModuleType:
-    """The module of what runs in worker processes."""
+    """The module that runs in worker processes."""
     from torch.utils.data._utils import worker
 
     return worker
 
 
 def put_resume_seed(iterator: LoaderIterator, seed: int | None) -> None:
-    """Send ``seed`` along when workers are told to go on; those of an indexed dataset do not look at it."""
+    """Send ``seed`` along when workers resume; those of an indexed dataset ignore it."""
     iterator._shared_seed = seed
 
 
 def resume_seed(message: object) -> int | None:
-    """The seed that came with a worker's order to go on; None for any other message."""
+    """The seed that came with a worker's resume message; None for any other message."""
     return message.seed if isinstance(message, worker_module()._ResumeIteration) else None
 
 
 def index_queues(iterator: LoaderIterator) -> list[Any]:
-    """One for each worker process: what is put there is taken in turn."""
+    """One queue per worker process."""
     return list(vars(iterator)["_index_queues"])
 
 
@@ -162,7 +162,7 @@ def seed_worker(torch: ModuleType, base_seed: int, number: int) -> None:
 
 
 def put_worker_seed(seed: int) -> None:
-    """What ``get_worker_info`` tells of this worker's seed."""
+    """Set the seed that ``get_worker_info`` reports in this worker."""
     module = worker_module()
     old: Any = vars(module)["_worker_info"]
     vars(module)["_worker_info"] = module.WorkerInfo(
@@ -172,7 +172,7 @@ def put_worker_seed(seed: int) -> None:
 
 @contextmanager
 def as_worker(dataset: object, seed: int) -> Iterator[None]:
-    """Within, ``get_worker_info`` tells of one of two worker processes."""
+    """Within, ``get_worker_info`` reports one of two worker processes."""
     told = vars(worker_module())
     before = told.get("_worker_info")
     told["_worker_info"] = told["WorkerInfo"](id=1, num_workers=2, seed=seed, dataset=dataset)
@@ -183,7 +183,7 @@ def as_worker(dataset: object, seed: int) -> Iterator[None]:
 
 
 def collating() -> ModuleType:
-    """The module with what ``default_collate`` is made of."""
+    """The module with the parts of ``default_collate``."""
     from torch.utils.data import _utils
 
     return _utils.collate
@@ -195,13 +195,13 @@ def worker_loop() -> Callable[..., None]:
 
 
 def resolving_worker_loop() -> tuple[Callable[[str], Any], tuple[str]]:
-    """What pickle writes of ``worker_loop`` as torch has it, whatever stands in its place here."""
+    """How pickle writes torch's own ``worker_loop``, whatever replaces it here."""
     return resolve_name, (f"torch.utils.data._utils.worker:{WORKER_LOOP}",)
 
 
 def shared_floats(torch: ModuleType, shape: tuple[int, ...]) -> Tensor:
-    """Float32 numbers, not set, in memory that a worker process can hand on as it is: where its
-    ``default_collate`` puts a batch, too.
+    """Uninitialised float32 numbers in memory that a worker process can pass on without a copy: the same as
+    its ``default_collate`` uses for a batch.
     """
     empty: Tensor = torch.empty(0, dtype=torch.float32, device="cpu")
     share = getattr(torch.UntypedStorage, "_new_shared", None)

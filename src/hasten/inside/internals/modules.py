@@ -17,17 +17,17 @@ SAVE, LOAD = "_save_to_state_dict", "_load_from_state_dict"  # of a module's own
 
 
 def plain_call(module: Module) -> Callable[..., Any]:
-    """Calls ``forward`` with the module's hooks, whatever stands in its ``compiled_call``."""
+    """Calls ``forward`` with the module's hooks, whatever is in its ``compiled_call``."""
     return module._call_impl
 
 
 def compiled_call(module: Module) -> Callable[..., Any] | None:
-    """What torch calls in place of ``plain_call``; None for nothing. It is never copied, pickled or saved."""
+    """What torch calls instead of ``plain_call``, or None. Never copied, pickled or saved."""
     return module._compiled_call_impl
 
 
 def put_call(module: Module, call: Callable[..., object] | None) -> None:
-    """Make ``call`` the module's ``compiled_call``, past the module's own ``__setattr__``: wrappers
+    """Make ``call`` the module's ``compiled_call``, bypassing its ``__setattr__``: wrappers
     (Lightning Fabric's) pass attributes on to what they wrap.
     """
     object.__setattr__(module, "_compiled_call_impl", call)
@@ -47,14 +47,14 @@ def count_hooks(module: Module) -> tuple[int, int, int]:
 
 
 def has_gradient_hook(parameter: Tensor) -> bool:
-    """Whether somebody is told of its gradient whenever one is computed."""
+    """Whether a hook gets its gradient whenever one is computed."""
     hooks: Any = parameter._backward_hooks
     return bool(hooks)
 
 
 def own_parameters(module: Module) -> dict[str, Tensor | None]:
-    """By their names, None included; those of its parts are not among them."""
-    parameters: dict[str, Any] = module._parameters  # a stand-in for a parameter is put there, too
+    """By name, None included; without those of its children."""
+    parameters: dict[str, Any] = module._parameters  # a substitute for a parameter is put there, too
     return parameters
 
 
@@ -67,7 +67,7 @@ def has_parts(module: Module) -> bool:
 
 
 def is_compiled(module: Module) -> bool:
-    """Whether ``torch.compile`` made it, of another module."""
+    """Whether ``torch.compile`` made it from another module."""
     return hasattr(module, "_orig_mod")
 
 
@@ -78,7 +78,7 @@ def batch_norm_kind(torch: ModuleType) -> type[_BatchNorm]:
 
 
 def norm_kind(torch: ModuleType) -> type[_NormBase]:
-    """The base class of what has running statistics: batch norm and instance norm."""
+    """The base class of layers with running statistics: batch norm and instance norm."""
     kind: type[_NormBase] = torch.nn.modules.batchnorm._NormBase
     return kind
 

@@ -1,4 +1,4 @@
-"""Other functions of torch: over lists of tensors, of the profiler, of storages."""
+"""Other torch functions: over lists of tensors, of the profiler, of storages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def multiply_each(torch: ModuleType, tensors: Sequence[Tensor], factor: float) -
 
 
 def unscale_each(torch: ModuleType, gradients: Sequence[Tensor], found: Tensor, inverse: Tensor) -> None:
-    """Multiply by ``inverse``; ``found`` becomes 1 if any is not finite. As ``GradScaler`` does."""
+    """Multiply by ``inverse``; ``found`` becomes 1 if any is not finite. Like ``GradScaler``."""
     torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, inverse)
 
 
@@ -67,13 +67,13 @@ def profiling(torch: ModuleType) -> bool:
 
 
 def collect(torch: ModuleType, wanted: bool) -> None:
-    """Let the profiler that runs collect or not."""
+    """Pause or resume the running profiler."""
     kinds = torch._C._profiler.ProfilerActivity
     torch._C._autograd._toggle_collection_dynamic(wanted, {kinds.CPU, kinds.CUDA})
 
 
 def in_bad_fork(module: ModuleType) -> bool:
-    """Whether a device's ``module`` (torch.cuda, say) cannot be used in this fork."""
+    """Whether a device's ``module`` (for example torch.cuda) cannot be used in this fork."""
     asked = getattr(module, "_is_in_bad_fork", None)
     return asked is not None and bool(asked())
 
@@ -90,12 +90,12 @@ def step_dtype() -> torch.dtype:
 
 
 def mark_scaling_supported(optimizer: Optimizer) -> None:
-    """As for a fused optimizer, ``GradScaler`` hands it its scale, and does not unscale first."""
+    """Then ``GradScaler`` passes it its scale instead of unscaling first, as for a fused optimizer."""
     vars(optimizer)["_step_supports_amp_scaling"] = True
 
 
 def storage_kinds(torch: ModuleType) -> None:
-    """Let torch build its maps between dtypes and storage classes now: they are cached."""
+    """Make torch build its cached maps between dtypes and storage classes now."""
     for name in ("_dtype_to_storage_type_map", "_storage_type_to_dtype_map"):
         with suppress(AttributeError):
             getattr(torch.storage, name)()

@@ -1,7 +1,7 @@
-"""What hasten uses of torch that is not documented, and what for. It is checked when a script imports torch:
-if something is missing without which no training can be followed, the error names it.
+"""The undocumented parts of torch that hasten uses, and what for. Checked when a script imports torch: if
+something is missing without which no training can be followed, the error names it.
 
-Seen to be there in torch 2.9 to 2.15.
+All present in torch 2.9 to 2.15.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Part:
-    """``where``: a module of torch's, or a class in one. ``made``: it is an attribute of instances, set by
-    the ``__init__`` of ``where``. ``needed``: no training can be followed without it; else only what
+    """``where``: a torch module, or a class in one. ``made``: it is an attribute of instances, set by the
+    ``__init__`` of ``where``. ``needed``: no training can be followed without it; otherwise only what
     ``purpose`` says fails.
     """
 
@@ -111,7 +111,7 @@ PARTS = (
     Part("torch", "_foreach_mul_", "fp16: scales gradients", needed=False),
     Part("torch", "_amp_foreach_non_finite_check_and_unscale_", "fp16: scales gradients", needed=False),
     Part("torch", "_disable_dynamo", "ranks: torch.compile leaves their group alone", needed=False),
-    # ---- the compiler, imported if it is asked about
+    # ---- the compiler, imported only if needed
     Part("torch._dynamo.utils", "counters", "compile: what was compiled", needed=False),
     Part("torch._dynamo.utils", "cumulative_time_spent_ns", "compile: what compiling took", needed=False),
     Part("torch._dynamo.exc", "TorchDynamoException", "compile: what cannot be compiled", needed=False),
@@ -129,7 +129,7 @@ PARTS = (
 
 
 def missing(parts: tuple[Part, ...] = PARTS) -> list[Part]:
-    """Those that this torch lacks."""
+    """The ones that this torch lacks."""
     return [part for part in parts if not _is_there(part)]
 
 
@@ -157,7 +157,7 @@ def _is_there(part: Part) -> bool:
     try:
         owner: Any = importlib.import_module(place)
     except ImportError:
-        owner = None  # a module of C: an attribute of an imported one
+        owner = None  # a C module: an attribute of an imported one
         for name in place.split("."):
             owner = importlib.import_module(name) if owner is None else getattr(owner, name, None)
     owner = getattr(owner, kind, None) if kind else owner
@@ -165,8 +165,8 @@ def _is_there(part: Part) -> bool:
 
 
 def _made_by(kind: Any) -> Iterator[str]:
-    """Names that its ``__init__`` sets, or that it declares."""
+    """Names that its ``__init__`` sets or that it declares."""
     code = getattr(getattr(kind, "__init__", None), "__code__", None)
     yield from getattr(code, "co_names", ())
-    yield from getattr(code, "co_consts", ())  # set past __setattr__, by name
+    yield from getattr(code, "co_consts", ())  # set by name, bypassing __setattr__
     yield from getattr(kind, "__annotations__", ())

@@ -1,1 +1,1 @@
-"""Observes a training, one file a seam, and describes what was seen. It changes nothing."""
+"""Observes a training, one file per seam, and describes what was seen. It changes nothing."""

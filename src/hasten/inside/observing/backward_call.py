@@ -1,4 +1,4 @@
-"""What a call of backward() or autograd.grad() asks for, wherever its arguments stand."""
+"""What a call of backward() or autograd.grad() asks for, whether its arguments are positional or named."""
 
 from __future__ import annotations
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 
 class BatchCounts:
-    """Told of every batch and of ``source``, the pass over a loader that it came from.
+    """Gets every batch and its ``source``, the pass over a loader that it came from.
 
-    Of loaders that are read side by side, each gives a step its own batch: what counts is how many batches of
-    one of them a step takes.
+    Loaders that are read in parallel each give a step their own batch: what counts is how many batches of one
+    of them a step takes.
     """
 
     def __init__(self) -> None:
         self.samples = 0  # since a loader began, or an evaluation
-        self._since: dict[int, int] = {}  # batches, as ``samples``
+        self._since: dict[int, int] = {}  # batches, like ``samples``
         self._step: dict[int, int] = {}  # of the step
         self._trained = 0  # of all steps
 
@@ -32,12 +32,12 @@ class BatchCounts:
         return bool(self._since)
 
     def forget(self) -> None:
-        """What came until now is no evaluation's."""
+        """What came so far does not belong to an evaluation."""
         self.samples = 0
         self._since.clear()
 
     def evaluated(self) -> None:
-        """What came was an evaluation's, and no step's."""
+        """What came belongs to an evaluation, not to a step."""
         for source, batches in self._since.items():
             self._step[source] = self._step.get(source, 0) - batches
         self.forget()
@@ -48,7 +48,7 @@ class BatchCounts:
             self._step.clear()
 
     def steps_of(self, batches: int | None, steps: int) -> int | None:
-        """That a pass over so many ``batches`` has, where ``steps`` took those that were counted."""
+        """Steps of a pass over ``batches``, if ``steps`` took those counted."""
         if batches is None or not self._trained:
             return None
         return max(1, round(batches * steps / self._trained))

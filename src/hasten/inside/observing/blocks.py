@@ -1,4 +1,4 @@
-"""The repeated blocks of a model: children of one class that stand in a row, as a transformer's layers do."""
+"""The repeated blocks of a model: consecutive children of one class, such as a transformer's layers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ LEAST = 2  # in a row
 
 
 def repeated_blocks(root: Module) -> list[Module]:
-    """The blocks of the outermost row that holds the most parameters; [] where nothing repeats.
+    """The blocks of the outermost row with the most parameters; [] if nothing repeats.
 
-    A block is no single layer: it has children of its own, and parameters. All blocks are of one class.
+    A block is more than a single layer: it has children and parameters. All blocks are of one class.
     """
     best: list[Module] = []
     most = 0

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from torch.nn import Module
     from torch.optim import Optimizer
 
-_MOST_LOOKS = 4  # at all objects that are alive, each of which takes a while
+_MOST_LOOKS = 4  # at all live objects, each of which takes a while
 
 
 class Bypassed:
-    """Looks for modules that an optimizer trains though no root with them was ever called; whatever calls
+    """Looks for modules that an optimizer trains although no root with them was ever called; whatever calls
     their ``forward`` is reported as an obstacle.
     """
 
@@ -33,7 +33,7 @@ class Bypassed:
         self._kinds: set[type] = set()
 
     def stepped(self, optimizer: Optimizer) -> None:
-        """To be called after an optimizer's first step."""
+        """Call it after an optimizer's first step."""
         mine = {id(p) for group in optimizer.param_groups for p in group["params"]}
         called = {id(p) for root in self._training.roots for p in root.parameters()}
         if mine & called or self._looks == _MOST_LOOKS or self._training.obstacles:

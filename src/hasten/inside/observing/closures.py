@@ -1,5 +1,5 @@
-"""The closure that an optimizer's step is given: what it takes is not the update's time, also where no seam
-sees what it computes, such as the passes of a frozen network through which a picture is trained.
+"""The closure passed to an optimizer's step: its time is not the update's, even if no seam sees what it
+computes, such as passes of a frozen network through which a picture is trained.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from types import FunctionType, MethodType
 
 from ..seams import Args, Call, Kwargs
 
-_FUNCTIONS = (FunctionType, MethodType, partial)  # no module, which some optimizers are given
+_FUNCTIONS = (FunctionType, MethodType, partial)  # not a module, which some optimizers get
 _NAME = "closure"
 
 
 def with_timed_closure(
     args: Args, kwargs: Kwargs, took: Callable[[float], None]
 ) -> tuple[Args, Kwargs] | None:
-    """The arguments of an optimizer's step, itself the first, with a closure that tells its seconds; None
-    if there is no closure.
+    """The arguments of an optimizer's step, itself first, with a closure that reports its seconds; None if
+    there is no closure.
     """
     if len(args) > 1 and isinstance(args[1], _FUNCTIONS):
         return (args[0], _timed(args[1], took), *args[2:]), kwargs

@@ -25,8 +25,8 @@ from ..seams import Args, Call, Kwargs
 if TYPE_CHECKING:
     from torch.nn import Module
 
-_SEEN_BEFORE_COMPILING = 3  # calls with shapes that are not the first, before they are worth compiling
-_SHARE = 4  # and at least one call in so many
+_SEEN_BEFORE_COMPILING = 3  # calls with further shapes before they are worth compiling
+_SHARE = 4  # and at least one call in this many
 _CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 
 
@@ -46,14 +46,14 @@ class Tally:
 
 
 def tally() -> Tally:
-    """Read off torch's own counters."""
+    """Reads torch's own counters."""
     return Tally(graphs(), graph_breaks(), seconds_compiling())
 
 
 class CompiledCall:
-    """The compiled call of a module, or of several like ones, which then share the compiled code.
+    """The compiled call of a module, or of several similar ones, which then share the compiled code.
 
-    ``static``: each shape is compiled by itself; rare ones, such as an epoch's last batch, are left to the
+    ``static``: each shape is compiled separately; rare ones, such as an epoch's last batch, are left to the
     module's own call. Otherwise one compiled form serves all shapes.
     """
 
@@ -70,7 +70,7 @@ class CompiledCall:
         """Reset the counters. What is compiled stays."""
         self._met: set[object] = set()
         self.compiled_calls = 0
-        self.left_calls = 0  # not compiled, as their shapes are too rare
+        self.left_calls = 0  # not compiled, because their shapes are too rare
         self.late_graphs = 0  # made in a call that was not the first with its shapes
 
     def __call__(self, module: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
@@ -103,7 +103,7 @@ class CompiledCall:
 
 
 def _own_code(name: str) -> Call:
-    """A function that calls a module, with a code object of its own: torch's cache of compiled code, and the
+    """A function that calls a module, with its own code object: torch's cache of compiled code, and the
     limit on recompiling, belong to a code object.
     """
 
@@ -123,7 +123,7 @@ def _shapes(torch: ModuleType, inputs: object) -> tuple[object, ...]:
 
 
 class BlockSlot:
-    """Stands in a block's ``compiled_call``, which torch consults first and never pickles or copies."""
+    """Sits in a block's ``compiled_call``, which torch consults first and never pickles or copies."""
 
     def __init__(self, block: Module, around: Callable[[Module, Args, Kwargs], object]) -> None:
         self._block = weakref.ref(block)
@@ -136,11 +136,11 @@ class BlockSlot:
 
 
 def keep_compiled_code() -> Callable[[], None]:
-    """Let inductor keep what it compiles where later processes find it; returns the undo.
+    """Let inductor keep compiled code where later processes find it; returns the undo.
 
-    Not below the script's folders, where nothing that a trial writes lasts, and not in /tmp, which does not
-    outlast a restart. A folder that the user or the script has named stands; torch names its usual one by
-    itself.
+    Not below the script's folders, where nothing that a trial writes stays, and not in /tmp, which does not
+    survive a restart. A folder named by the user or the script takes precedence; torch's own name for the
+    usual one is replaced.
     """
     before = os.environ.get(_CACHE_VARIABLE)
     if before not in (None, usual_cache_folder()):

@@ -1,4 +1,4 @@
-"""The seams around DataLoaders: passes that begin, batches that are ordered, waited for and come."""
+"""The seams around DataLoaders: passes begin, batches are ordered, waited for and arrive."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def watch_data(
     on_batch: Sequence[Callable[[object, LoaderIterator], None]],
     samples_come: Callable[[], None],
 ) -> None:
-    """``on_batch`` are told of each batch and where it came from; ``samples_come``: a loader is about to make
+    """``on_batch`` get each batch and where it came from; ``samples_come``: a loader is about to make
     some.
     """
     seams = training.seams
@@ -56,7 +56,7 @@ def watch_data(
         def __iter__(loader: DataLoader[object]) -> object:
             loader_begins(loader)
             began = clock()
-            if loader.num_workers:  # they are seeded, and begin, with the epoch
+            if loader.num_workers:  # they are seeded and start with the epoch
                 samples_will_come()
             iterator = original(loader)
             epoch_began(clock() - began)
@@ -131,7 +131,7 @@ def watch_data(
 
 
 def batches_in(loader: DataLoader[object]) -> int | None:
-    """That one pass will give; None if nothing says so."""
+    """Batches in one pass; None if unknown."""
     if not reads_indices(loader):
         return None
     try:

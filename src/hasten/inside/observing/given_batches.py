@@ -1,13 +1,13 @@
-"""How large a step's batches are, where several loaders may give them."""
+"""How large a step's batches are, if they may come from several loaders."""
 
 from __future__ import annotations
 
 
 class GivenBatches(dict[int, tuple[int, int]]):
-    """Of each pass over a loader: the samples that it gave, and the numbers in their tensors.
+    """For each pass over a loader: the samples that it gave, and the numbers in their tensors.
 
-    Of loaders read side by side the one that gave most counts, and no sum: ``itertools.cycle`` gives the
-    batches of the shorter one again without asking it, and the steps after that are no smaller.
+    Of loaders read in parallel, the one that gave most counts, not the sum: ``itertools.cycle`` repeats the
+    batches of the shorter one without asking it, and the steps after that are no smaller.
     """
 
     def add(self, source: int, samples: int, elements: int) -> None:
@@ -15,11 +15,11 @@ class GivenBatches(dict[int, tuple[int, int]]):
         self[source] = before[0] + samples, before[1] + elements
 
     def take_in(self, others: GivenBatches) -> None:
-        """They are given here, and no longer there."""
+        """Move theirs here."""
         for source, (samples, elements) in others.items():
             self.add(source, samples, elements)
         others.clear()
 
     def most(self) -> tuple[int, int]:
-        """Samples and numbers of one pass; zeros where no batch came."""
+        """Samples and numbers of one pass; zeros if no batch came."""
         return max(self.values(), default=(0, 0))

@@ -1,4 +1,4 @@
-"""A step's phases by the GPU's own clock: the CPU's tells when work was launched, not when it ran."""
+"""A step's phases by the GPU's own clock: the CPU's shows when work was launched, not when it ran."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def phases_between(marks: list[Mark], data_seconds: float) -> dict[str, float]:
     """Seconds of data, forward, loss, backward and optimizer. Waits for the last of the marks.
 
     The time between two marks belongs to the innermost open phase; between a forward and a backward pass it
-    is the loss. Of the time before the first forward pass at most ``data_seconds`` belong to the loader. The
+    is the loss. Before the first forward pass, at most ``data_seconds`` belong to the loader. The
     rest belongs to no phase.
     """
     marks[-1][1].synchronize()
@@ -72,7 +72,7 @@ def phases_between(marks: list[Mark], data_seconds: float) -> dict[str, float]:
 
 
 def _with_evaluations(names: list[str]) -> list[str]:
-    """That a forward pass was an evaluation is known at its end only."""
+    """Only the end of a forward pass shows that it was an evaluation."""
     for at, name in enumerate(names):
         if name == "-evaluation":
             began = max((i for i in range(at) if names[i] == "+forward"), default=at)

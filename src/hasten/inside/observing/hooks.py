@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 class Hooks:
     """All seams of one worker. ``on_root`` is called when a root was found, before its first forward pass
-    runs. ``timed``: time single steps on a GPU; ``closely``: time their phases too, at some 20 us a step.
+    runs. ``timed``: time single steps on a GPU; ``closely``: also their phases, at about 20 us a step.
 
-    What runs in every step catches its own failures rather than by ``Seams.watching``: one call less each.
+    Code that runs in every step catches its own failures instead of using ``Seams.watching``: one call less.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Hooks:
         self._training = training
         self._observer = observer
         self._on_root = on_root
-        self.on_optimizer: Callable[[], None] = lambda: None  # one was made
+        self.on_optimizer: Callable[[], None] = lambda: None  # one was created
         self._timed, self._closely = timed, closely
         self.on_batch: list[Callable[[object, LoaderIterator], None]] = []  # (batch, where it came from)
         self.before_samples: list[Callable[[], None]] = []  # a loader is about to make some
@@ -94,7 +94,7 @@ class Hooks:
         def begins(optimizer: Optimizer, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs] | None:
             given = None
             try:
-                if id(optimizer) in at_work:  # its last step raised, and so never ended
+                if id(optimizer) in at_work:  # its last step raised, so it never ended
                     del at_work[at_work.index(id(optimizer)) :]
                 if not at_work:
                     given = with_timed_closure(args, kwargs, observer.closure_took)
@@ -122,8 +122,8 @@ class Hooks:
 
     # ---- roots
     def _discover_roots(self) -> None:
-        """Look at every module call until each parameter of the optimizers belongs to a known root."""
-        before, self._uncalled = self._uncalled, {}  # those that are gone are left behind
+        """Watch every module call until each parameter of the optimizers belongs to a known root."""
+        before, self._uncalled = self._uncalled, {}  # drops those that are gone
         for serial, optimizer in self._training.numbered_optimizers():
             found = before.get(serial)
             if found is None:
@@ -135,7 +135,7 @@ class Hooks:
         consider, observer = self._training.seams.watching(self._consider), self._observer
 
         def looking(original: Call) -> Call:
-            # torch's profiler reads ``self`` out of frames of what stands here, and crashes without it
+            # torch's profiler reads ``self`` from this function's frames, and crashes without it
             def __call__(self: Module, *args: object, **kwargs: object) -> object:
                 if not (observer.in_forward or observer.in_backward) and is_grad_enabled():
                     consider(self, (args, kwargs))
@@ -149,7 +149,7 @@ class Hooks:
         training = self._training
         if wraps_for_ranks(training.torch, module):
             training.averages_gradients = True
-            return  # the model inside is what is trained; it is called next
+            return  # the model inside is the trained one; it is called next
         if next(module.parameters(), None) is None:
             return
         held = {id(p) for p in module.parameters()}
@@ -182,8 +182,8 @@ class Hooks:
             self._on_root()
 
     def _forget_roots(self) -> None:
-        """What a script calls before it has an optimizer is tried out, as a whole or layer by layer: to print
-        shapes, or to make lazy layers.
+        """A script may try out parts of its model before it has an optimizer, as a whole or layer by layer:
+        to print shapes, or to create lazy layers.
         """
         self._take_slots_out()
         self._training.forget_roots()
@@ -193,8 +193,9 @@ class Hooks:
             take_out(root)
 
     def _all_found(self) -> bool:
-        """Whether each parameter of the optimizers, and there are some, belongs to a module that was called
-        since its optimizer was made. A part of a model that is trained later may be called by itself then.
+        """Whether each parameter of the optimizers, if there are any, belongs to a module that was called
+        since its optimizer was created. Until then, a part of a model that is trained later may be called
+        alone.
         """
         alive = [serial for serial, _ in self._training.numbered_optimizers()]
         return bool(alive) and not any(self._uncalled.get(serial) for serial in alive)
@@ -211,7 +212,7 @@ class Hooks:
                 call = read_call(names, args, kwargs)
                 if call.creates_graph:
                     training.differentiates_gradients = True
-                if call.creates_graph and names is OF_GRAD:  # a term of the loss, or a step within the step
+                if call.creates_graph and names is OF_GRAD:  # a term of the loss, or an inner step
                     began = clock()
                     result = original(*args, **kwargs)
                     observer.differentiated(clock() - began)
@@ -260,5 +261,5 @@ class Hooks:
 
 
 def kept(loss: Tensor) -> Tensor:
-    """A copy that nobody changes later. A GPU is not waited for."""
+    """A copy that nothing changes later. Does not wait for a GPU."""
     return loss.detach().clone()

@@ -43,8 +43,8 @@ FUSED_FUNCTIONS = {  # optimizer class: (module of torch.optim, its fused functi
 
 
 def describe_root(torch: ModuleType, module: Module, owned: Set[int] = frozenset()) -> Root:
-    """``owned``: the ids of the optimizers' parameters. A root with none of these (there may be no optimizer)
-    counts what gets gradients as trained.
+    """``owned``: the ids of the optimizers' parameters. A root without any of these (there may be no
+    optimizer) counts what gets gradients as trained.
     """
     parameters = list(module.parameters())
     trained = [p for p in parameters if id(p) in owned] or [p for p in parameters if p.requires_grad]
@@ -69,8 +69,8 @@ def describe_root(torch: ModuleType, module: Module, owned: Set[int] = frozenset
 
 @lru_cache(maxsize=1)
 def compile_backends() -> tuple[str, ...]:
-    """Backends of torch.compile that other packages bring, by name; torch's own are not among them. What is
-    installed is read once: that takes longer than many a step.
+    """Backends of torch.compile from other packages, by name, without torch's own. What is installed is read
+    once: that takes longer than many a step.
     """
     found = importlib.metadata.entry_points(group="torch_dynamo_backends")
     return tuple(sorted({entry.name for entry in found}))
@@ -93,7 +93,7 @@ def describe_optimizer(torch: ModuleType, optimizer: TorchOptimizer) -> Optimize
 
 
 def can_foreach(torch: ModuleType, optimizer: TorchOptimizer) -> bool:
-    """Whether torch's update of all tensors at once (foreach) could serve, and is not chosen by default."""
+    """Whether torch's update of all tensors at once (foreach) would work and is not the default."""
     kind = type(optimizer)
     if kind is not getattr(torch.optim, kind.__name__, None) or foreach_function(optimizer) is None:
         return False
@@ -119,8 +119,8 @@ def foreach_function(optimizer: TorchOptimizer) -> tuple[str, str] | None:
 
 
 def why_not_fused(torch: ModuleType, optimizer: TorchOptimizer, sparse: Set[int] = frozenset()) -> str:
-    """Why torch's fused update cannot serve this optimizer; "" if it can. ``sparse``: the ids of
-    parameters that will get sparse gradients, besides those that have one now.
+    """Why torch's fused update does not work for this optimizer; "" if it does. ``sparse``: the ids of
+    parameters that will get sparse gradients, in addition to those that have one now.
     """
     name = type(optimizer).__name__
     if name not in FUSED_FUNCTIONS or type(optimizer) is not getattr(torch.optim, name, None):
@@ -146,7 +146,7 @@ def sparsely_trained(torch: ModuleType, roots: Iterable[Module]) -> set[int]:
 
 
 def describe_loader(iterator: LoaderIterator, training: bool, sample_bytes: int | None) -> Loader:
-    """From a DataLoader's iterator, which knows what the loader was made of."""
+    """From a DataLoader's iterator, which knows the loader's arguments."""
     import torch
 
     dataset = dataset_of(iterator)

@@ -1,4 +1,4 @@
-"""Whether weights of convolutions lie channels last (NHWC)."""
+"""Whether convolutions' weights are channels last (NHWC)."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ if TYPE_CHECKING:
 
 
 def is_channels_last(tensor: Tensor) -> bool:
-    """Whether the strides say so.
+    """Whether the strides are channels last.
 
-    ``is_contiguous`` is not enough: with one channel or one pixel both orders are contiguous, and the kernels
-    then choose by the strides. For the same reason conversion is by ``to``: ``contiguous`` would do nothing.
+    ``is_contiguous`` is not enough: with one channel or one pixel both layouts are contiguous, and the
+    kernels then choose by the strides. For the same reason, convert with ``to``: ``contiguous`` would do
+    nothing.
     """
     return _lies_last(tensor.stride(), tensor.shape)
 
 
 def lies_channels_last(parameters: Iterable[Tensor]) -> bool:
-    """Whether each weight of four dimensions, and there are some, that can show that order has it. Kernels of
-    convolutions go by their weights.
+    """Whether each four-dimensional weight that can show the layout has it, and there is one. Kernels of
+    convolutions follow their weights.
     """
     telling = [p for p in parameters if p.dim() == 4 and _can_show(p.shape)]
     return bool(telling) and all(map(is_channels_last, telling))
@@ -32,7 +33,7 @@ def shows_channels_last(strides: tuple[int, ...], shape: tuple[int, ...]) -> boo
 
 
 def _can_show(shape: tuple[int, ...]) -> bool:
-    """With one channel or one pixel, the usual order has these strides, too."""
+    """With one channel or one pixel, the usual layout has these strides, too."""
     _, channels, height, width = shape
     return channels > 1 and height * width > 1
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _ANOMALY, _GRADCHECK = "anomaly detection", "gradcheck"
 _GPU, _RANKS = "GPU", "ranks"
-_VARIABLES = {  # name: the values that slow a training down, and what the training must use for it to matter
+_VARIABLES = {  # name: values that slow a training down, and what the training must use for that to matter
     "CUDA_LAUNCH_BLOCKING": ({"1"}, (_GPU,)),
     "TORCH_LOGS": (None, ()),
     "TORCH_DISTRIBUTED_DEBUG": ({"INFO", "DETAIL"}, (_RANKS,)),
@@ -35,7 +35,7 @@ _VARIABLES = {  # name: the values that slow a training down, and what the train
     "NCCL_DEBUG": ({"INFO", "TRACE"}, (_GPU, _RANKS)),
 }  # fmt: skip
 _INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
-_PASSED_THROUGH = tuple(  # they stand around loops and calls that are the script's own
+_PASSED_THROUGH = tuple(  # they wrap the script's own loops and calls
     f"{folder}{name}{os.sep}"
     for folder in _INSTALLED
     for name in ("tqdm", "rich", "fastprogress", "accelerate")
@@ -114,7 +114,7 @@ class Waits:
         self._lines.clear()
 
     def found(self, steps: int) -> tuple[Wait, ...]:
-        """The longest first. ``steps``: the number taken since training began."""
+        """Longest first. ``steps``: the number taken since training began."""
         rows = [
             Wait(what, where, calls / steps, seconds / steps)
             for (what, where), (calls, seconds) in self._lines.items()
@@ -165,13 +165,13 @@ def _went_to_a_device(copy: Tensor | None, tensor: Tensor, *_: object) -> bool:
 
 
 class Place:
-    """Finds the line, in the user's code or in a library of theirs, that led to a call."""
+    """Finds the line in the user's code, or in their libraries, that led to a call."""
 
     def __init__(self, torch: ModuleType) -> None:
         self._ours = PACKAGE + os.sep
         self._examples = (
             os.path.join(PACKAGE, "examples") + os.sep
-        )  # shipped with us, and run as anybody's scripts
+        )  # shipped with us, but run like any script
         self._torch = os.path.dirname(torch.__file__ or "") + os.sep
         self._loading = os.path.join(self._torch, "utils", "data", "")
         self._pythons = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
@@ -184,11 +184,11 @@ class Place:
         return path.startswith(self._ours) and not path.startswith(self._examples)
 
     def is_no_scripts(self, frame: FrameType) -> bool:
-        """Whether it is ours, or draws and reads samples for a loader, where nothing waits for a device."""
+        """Whether it is ours, or reads samples for a loader, where nothing waits for a device."""
         return self.is_ours(frame) or frame.f_code.co_filename.startswith(self._loading)
 
     def of_caller(self) -> str:
-        """ "train.py:12", the path from the working directory if it is below; "" if nobody is found."""
+        """ "train.py:12", the path from the working directory if it is below; "" if not found."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and (self.is_ours(frame) or self._is_nobodys(frame)):
             frame = frame.f_back
@@ -198,7 +198,7 @@ class Place:
         return f"{path.removeprefix(self._start) if self._start else path}:{frame.f_lineno}"
 
     def _is_nobodys(self, frame: FrameType) -> bool:
-        """Whether its caller says more: torch's, Python's own, a progress bar's, or executed text
+        """Whether its caller is more informative: for torch, Python, a progress bar, or executed text
         ("<string>").
         """
         path = frame.f_code.co_filename

@@ -1,5 +1,5 @@
-"""The loaders a script reads from, distinguished by what they read: libraries rebuild their loaders, so
-neither the object nor the order tells them apart.
+"""The loaders a script reads from, identified by what they read: libraries rebuild their loaders, so neither
+the object nor the order identifies them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ..internals.loaders import LoaderIterator
 
-_FIRST_VALUES = 64  # of a list, whose elements are counted in every step
+_FIRST_VALUES = 64  # of a list: its elements are counted in every step
 _LOOK_SECONDS = 2.0  # for each dataset of a training
 _LOOK_AT_OTHERS_SECONDS = 0.5
 _NEAR = 8  # forward passes from one step to the next, at most
@@ -40,7 +40,7 @@ _Key = tuple[str, "int | None", "int | None"]
 
 @dataclass
 class _Seen:
-    """``refer``: to the data set that was read last."""
+    """``refer``: a reference to the data set read last."""
 
     refer: Reference
     record: Loader
@@ -60,13 +60,13 @@ class _Reading:
     key: _Key | None = None  # of the loader, once a batch came
     trained: bool = False  # one of its batches went into a training step
     waiting: int = 0  # batches that came since one was trained on, before the latest
-    trained_after: int = -_NEAR - 1  # forward passes until one of its batches alone waited for the last time
-    ordered: deque[int] = field(default_factory=deque)  # samples in each batch that has not come yet
+    trained_after: int = -_NEAR - 1  # forward passes until the last time one of its batches waited alone
+    ordered: deque[int] = field(default_factory=deque)  # samples in each batch that has not arrived yet
 
 
 class Loaders:
-    """Notes every loader that gives batches, and which of them feed training steps. ``holds``: data sets stay
-    to be looked at, also when the script has ended.
+    """Notes every loader that gives batches, and which ones feed training steps. ``holds``: data sets stay
+    available, even after the script has ended.
     """
 
     def __init__(self, training: Training, holds: bool = True) -> None:
@@ -82,10 +82,10 @@ class Loaders:
         self._last_reading = _Reading(False)
         self.begun = 0  # passes over any of them that gave a batch
         self._read_for: Living[int] = Living()  # by data set: how many optimizers had been made then
-        self._let_go_for = 0  # so many, when data sets were let go of last
+        self._let_go_for = 0  # the same number when data sets were last released
 
     def epoch_begins(self, iterator: LoaderIterator) -> None:
-        """Forget the batches that were ordered in an earlier epoch and never came."""
+        """Forget batches that were ordered in an earlier epoch and never arrived."""
         self._reading(iterator).ordered.clear()
 
     def batch_ordered(self, iterator: LoaderIterator, indices: object) -> None:
@@ -145,8 +145,8 @@ class Loaders:
         return key
 
     def _let_go(self, made: int) -> None:
-        """Of data sets that were not read since the latest optimizer was made, as those of earlier trainings:
-        the script may have no room for both.
+        """Release data sets that were not read since the latest optimizer was created, from earlier
+        trainings: the script may not have memory for both.
         """
         self._let_go_for = made
         read = {id(dataset_of(iterator)) for iterator in self._readings}
@@ -169,17 +169,17 @@ class Loaders:
             self.batch_trained()
 
     def backward_begins(self) -> None:
-        """What went into a module in evaluation mode was no evaluation."""
+        """What went into a module in evaluation mode was not an evaluation."""
         if self.perhaps is not None:
             self.latest, later = self.perhaps, self.latest
             self.batch_trained()
-            if later is not self.perhaps:  # the next batch came meanwhile
+            if later is not self.perhaps:  # the next batch arrived meanwhile
                 self.latest = later
             self.perhaps = None
 
     def batch_trained(self) -> None:
-        """The latest batch is one that is trained on. So are those of loaders that are read beside its own:
-        they give one each in two steps that follow one another.
+        """The latest batch is trained on. So are those of loaders read in parallel: they give one each in two
+        consecutive steps.
         """
         for reading in self._waiting:
             alone, reading.waiting = reading.waiting == 1, 0
@@ -204,7 +204,7 @@ class Loaders:
             self.latest = None
 
     def look_at_sampling(self) -> None:
-        """Find out, in a process of its own, whether samples are the same each time."""
+        """Find out, in a separate process, whether samples are the same each time."""
         for seen in self._seen.values():
             record = seen.record
             if seen.dataset is None:
@@ -217,24 +217,24 @@ class Loaders:
                 seen.record = replace(record, random=reason, transforms=bool(reason) and _divides(seen))
 
     def records(self, since: int = 0) -> tuple[Loader, ...]:
-        """Of those that were read after this many passes."""
+        """Records of those read after this many passes."""
         return tuple(seen.record for seen in self._seen.values() if seen.latest > since)
 
 
 def _nothing() -> None:
-    """The reference to what was let go of."""
+    """The reference to a released data set."""
 
 
 def _divides(seen: _Seen) -> bool:
-    """Whether its data set has transforms, of which the first may be kept."""
+    """Whether its data set has transforms, the first of which may be cached."""
     try:
         return has_transforms(seen.dataset)
-    except Exception:  # of the script's own objects
+    except Exception:  # from the script's own objects
         return False
 
 
 def _count(indices: object) -> int:
-    """How many samples a batch is ordered by; 0 if they are no list, nor a tensor or an array of them."""
+    """How many samples a batch was ordered with; 0 if not a list, tensor or array."""
     if isinstance(indices, (list, tuple)):
         return len(indices)
     shape: Any = getattr(indices, "shape", ())
@@ -262,7 +262,7 @@ def _first_length(value: Any) -> int | None:
 
 
 def elements_in(batch: object) -> int:
-    """Numbers in the tensors of a batch, in nested lists, tuples and dicts; of the first values of each."""
+    """Numbers in a batch's tensors, in nested lists, tuples and dicts; only the first values of each."""
     if hasattr(batch, "element_size"):
         return int(batch.numel())  # type: ignore[attr-defined]
     if isinstance(batch, Mapping):

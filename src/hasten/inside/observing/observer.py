@@ -1,4 +1,4 @@
-"""Where a step's time goes: clocks are read at the seams; nothing that the script computes is touched."""
+"""Where a step's time goes: reads clocks at the seams, and touches nothing that the script computes."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class RawStep:
 
     optimizer: int = 0  # which optimizer ended it: its index; -1 if there is none
     seconds: float = 0.0
-    samples: int = 0  # that a loader gave; of several read side by side, the one that gave most
-    elements: int = 0  # numbers in the tensors that this loader gave
-    inputs: int = 0  # that went through the modules, where no loader gave any; 0 if that is not clear
+    samples: int = 0  # from a loader; of several read in parallel, the one that gave most
+    elements: int = 0  # numbers in the tensors from this loader
+    inputs: int = 0  # that went through the modules, if no loader gave any; 0 if unclear
     data: float = 0.0
     forward: float = 0.0
     loss: float = 0.0
@@ -44,7 +44,7 @@ class RawStep:
     marks: list[Mark] = field(default_factory=list)  # where its phases begin and end on a GPU
 
     def phases(self) -> dict[str, float]:
-        """Seconds of each, on the GPU if there are marks; what no seam accounts for is "other"."""
+        """Seconds of each, on the GPU if there are marks; what no seam sees is "other"."""
         seconds = {
             "data": self.data, "forward": self.forward, "loss": self.loss, "backward": self.backward,
             "optimizer": self.update,
@@ -55,17 +55,17 @@ class RawStep:
 
 
 class Observer:
-    """Gathers one RawStep after the other and hands each to ``on_step`` at the step's end.
+    """Collects one RawStep after another and passes each to ``on_step`` at the step's end.
 
-    A step ends with an optimizer's step; where the script has no optimizer, with a backward pass. What
-    ``on_step`` itself takes is in no step's time.
+    A step ends with an optimizer's step or, if the script has no optimizer, with a backward pass. The time
+    of ``on_step`` itself is in no step's time.
 
-    Its methods run once a step, when the script's own work has filled the caches. What costs time then is not
-    arithmetic but code fetched from memory, so they call few functions.
+    Its methods run once a step, when the script's own work has filled the caches. Then fetching code from
+    memory costs more than arithmetic, so they call few functions.
     """
 
     def __init__(self, on_step: Callable[[RawStep], None], timeline: Timeline | None = None) -> None:
-        """``timeline``: where the whole run's wall clock is divided, too."""
+        """``timeline``: also divides the whole run's wall clock."""
         self._on_step = on_step
         self.timeline = timeline
         self._step = RawStep()
@@ -73,15 +73,15 @@ class Observer:
         self._forward_ended: float | None = None
         self._update_began = self._closure_took = 0.0
         self._watched_before_update = 0.0
-        self._pending = GivenBatches()  # of which it is not known yet what becomes of them
-        self._given = GivenBatches()  # that this step trains on
+        self._pending = GivenBatches()  # not known yet whether they are trained on
+        self._given = GivenBatches()  # this step trains on these
         self.passes = Passes()
-        self.counts_inputs = True  # no loader told of this step's samples: what goes into a module must
+        self.counts_inputs = True  # no loader reported this step's samples: count what goes into modules
         self.in_forward = False
         self.in_backward = False
-        self.said = False  # whether the script says itself where a step ends
-        self.marks: Marks | None = None  # where phases on a GPU are asked for
-        self.keep_pace: Callable[[], None] | None = None  # on a GPU, which computes later than it is told to
+        self.said = False  # whether the script itself marks where a step ends
+        self.marks: Marks | None = None  # if phases on a GPU are requested
+        self.keep_pace: Callable[[], None] | None = None  # on a GPU, which lags behind its launches
 
     def save_begins(self) -> None:
         self._step.saves += 1
@@ -148,13 +148,13 @@ class Observer:
         step.losses += losses
 
     def differentiated(self, seconds: float) -> None:
-        """For so long, gradients were computed that are differentiated in their turn: no pass of its own."""
+        """Gradients were computed for this long that are differentiated again: not a pass of its own."""
         self._step.backward += seconds
         if self._forward_ended is not None:
             self._forward_ended += seconds
 
     def losses_are(self, values: list[float]) -> None:
-        """Of the last backward pass, over all ranks: what it was called on is one rank's."""
+        """The losses of the last backward pass over all ranks: the seam only saw this rank's."""
         kept = self._step.losses
         count = min(len(kept), len(values))
         if count:
@@ -163,14 +163,14 @@ class Observer:
     # ---- data
     def data_waited(self, seconds: float, samples: int, elements: int = 0, source: int = 0) -> None:
         """``elements``: numbers in the tensors of the batch that was waited for; ``source``: the pass over a
-        loader that it is of.
+        loader that it came from.
         """
         self.counts_inputs = False
         if self.timeline is not None:
             self.timeline.batch_came(samples, source)
         self._pending.add(source, samples, elements)
         self._step.data += seconds
-        if self._forward_ended is not None:  # the next batch is fetched before the loss: not the loss's time
+        if self._forward_ended is not None:  # fetching the next batch is not the loss's time
             self._forward_ended += seconds
 
     def epoch_began(self, seconds: float) -> None:
@@ -190,11 +190,11 @@ class Observer:
         self._update_began = clock()
 
     def closure_took(self, seconds: float) -> None:
-        """That the optimizer's step was given, and called."""
+        """The closure that the optimizer's step got and called."""
         self._closure_took += seconds
 
     def update_ends(self, optimizer: int) -> None:
-        """What a closure does inside the optimizer's step is not the update's time."""
+        """A closure inside the optimizer's step is not part of the update's time."""
         step = self._step
         inside = step.data + step.forward + step.loss + step.backward - self._watched_before_update
         step.update += clock() - self._update_began - max(inside, self._closure_took)
@@ -205,7 +205,7 @@ class Observer:
             self._end_step(optimizer)
 
     def step_said(self) -> None:
-        """The script itself says that a step ends here; from now on nothing else ends one."""
+        """The script itself marks that a step ends here; from now on nothing else ends one."""
         self.said = True
         self._end_step(-1)
 
@@ -214,7 +214,7 @@ class Observer:
             self._end_step(optimizer)
 
     def rest(self) -> RawStep:
-        """What came since the last step's end, told as a step."""
+        """What came since the last step's end, as a step."""
         self._step.seconds = clock() - self._began
         self._step.samples, self._step.elements = self._given.most()
         return self._step
@@ -247,9 +247,9 @@ class Observer:
 def cycle_length(signatures: list[tuple[int, int, int]], longest: int = 16) -> int:
     """Steps in one repeating block of the script: the shortest period of the steps' signatures.
 
-    A signature is (optimizer, forward passes, backward passes). How many passes a step has may depend on its
-    data, as with a decoder that is called for each word: then it counts whether there are any. 1 where no
-    period is found.
+    A signature is (optimizer, forward passes, backward passes). The number of passes may depend on the data,
+    as with a decoder called for each word: then it only counts whether there are any. 1 if no period is
+    found.
     """
     whether = [(optimizer, forwards > 0, backwards > 0) for optimizer, forwards, backwards in signatures]
     return _period(signatures, longest) or _period(whether, longest) or 1

@@ -1,4 +1,4 @@
-"""What keeps us from following a training: found while it runs, and told to the user with what to do."""
+"""What keeps us from following a training: found while it runs, and reported with what to do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch.nn import Module
 
-_FRAMES = 40  # how far up the stack a direct call is looked for
+_FRAMES = 40  # how far up the stack to search for a direct call
 
 
 def obstacle_at(torch: ModuleType, module: Module) -> str:
@@ -29,29 +29,29 @@ def obstacle_at(torch: ModuleType, module: Module) -> str:
 def calls_forward(kind: str, where: str) -> str:
     """``where``: the line that does so. ``kind``: the module's class."""
     return (
-        f"{where} calls {kind}.forward(...) itself, past {kind}.__call__, where hasten and the module's "
-        "own hooks stand. Call the module instead: model(x) in place of model.forward(x)"
+        f"{where} calls {kind}.forward(...) directly, not {kind}.__call__, where hasten and the module's "
+        "own hooks are. Call the module instead: model(x) in place of model.forward(x)"
     )
 
 
 def several_threads(names: str) -> str:
     """``names``: of the threads that train."""
     return (
-        f"the script trains in several threads at the same time ({names}), whose steps cannot be told apart. "
-        "Name a script that trains one model after the other"
+        f"the script trains in several threads at the same time ({names}), so their steps are mixed up. "
+        "Name a script that trains one model after another"
     )
 
 
 def wraps_for_ranks(torch: ModuleType, module: Module) -> bool:
-    """Whether it stands around a model only to average its gradients over ranks."""
+    """Whether it wraps a model only to average its gradients over ranks."""
     return isinstance(module, torch.nn.parallel.DistributedDataParallel)
 
 
 def _called_directly(torch: ModuleType, module: Module) -> tuple[object, str]:
     """The module around ``module`` whose ``forward`` was called directly, and the line that did so.
 
-    Every call of a module passes our seam. So an outer module whose ``forward`` is on the stack, outside any
-    root, was not called as a module.
+    Every call of a module goes through our seam. So an outer module whose ``forward`` is on the stack,
+    outside any root, was not called as a module.
     """
     frame, found, where = sys._getframe(1), None, ""
     for _ in range(_FRAMES):

@@ -10,12 +10,12 @@ from typing import Any
 from .loaders import tensors_in
 
 _LOOKS = 4
-_MOST_NODES = 20_000  # of a graph that are counted, at some 1 us each
+_MOST_NODES = 20_000  # of a graph that are counted, at about 1 us each
 _LEAVES = "torch::autograd::AccumulateGrad"
 
 
 class OperatorsSeen:
-    """Those of the first backward passes."""
+    """Counts those of the first backward passes."""
 
     def __init__(self) -> None:
         self._counts: list[int] = []
@@ -31,12 +31,12 @@ class OperatorsSeen:
             self._counts[-1] = _nodes_behind(tensor.grad_fn for tensor in tensors_in(losses))
 
     def usual(self) -> int | None:
-        """Of one backward pass; None if none was seen."""
+        """The number in one backward pass; None if none was seen."""
         return round(median(self._counts)) if self._counts else None
 
 
 def _nodes_behind(roots: Iterable[Any]) -> int:
-    """How many there are, parameters' own left out; of a large graph only so many are counted."""
+    """How many there are, without the parameters' own; in a large graph, counting stops at the limit."""
     waiting = [node for node in roots if node is not None]
     seen = set(waiting)
     while waiting and len(seen) < _MOST_NODES:

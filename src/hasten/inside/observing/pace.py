@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 class Pace:
     """Called at a step's end, waits for the end of the step before on the devices trained on.
 
-    So the time between two ends is what the GPU takes for a step, while the script may prepare the next step,
-    as it does unwatched. Waiting for each step's own end would prevent that, and add the time of its
-    launches. At most one step is in flight when clocks are read.
+    So the time between two ends is what the GPU takes for a step, while the script can prepare the next step
+    as usual. Waiting for each step's own end would prevent that, and add its launch time. At most one step is
+    in flight when clocks are read.
 
     Source: https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution
     """

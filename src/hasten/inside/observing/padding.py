@@ -1,9 +1,9 @@
-"""How much of what goes into a model is padding: columns that are padding in every sequence of a batch. What
-only rounds a width up to a multiple of 8 is none: scripts pad so on purpose, and ``pad_trim`` keeps it.
+"""How much of a model's input is padding: columns that are padding in every sequence of a batch. Rounding a
+width up to a multiple of 8 does not count: scripts pad that way on purpose, and ``pad_trim`` keeps it.
 
-A sequence is a row of a matrix of whole numbers: ids of tokens, a mask of zeros and ones. Its padding is what
-repeats the last value to the end, in all rows. Looked at in the first passes only, at some 50 us each; a GPU
-is not waited for.
+A sequence is a row of a matrix of integers: token ids, or a mask of zeros and ones. Its padding is what
+repeats the last value to the end, in all rows. Only the first passes are examined, at about 50 us each,
+without waiting for a GPU.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 LEAST_WIDTH = 8  # of a matrix whose rows may be sequences
-MULTIPLE = 8  # to which widths without padding are rounded up
+MULTIPLE = 8  # widths without padding are rounded up to this
 _LOOKS = 24
 
 
 class PaddingSeen:
-    """What the first forward passes that record gradients are given."""
+    """Examines the inputs of the first forward passes that record gradients."""
 
     def __init__(self) -> None:
         self._left = _LOOKS
@@ -34,7 +34,7 @@ class PaddingSeen:
         return self._left > 0
 
     def look(self, inputs: object) -> None:
-        """``inputs``: what a model is called with. Numbers that torch cannot compare end it."""
+        """``inputs``: what a model is called with. Stops at numbers that torch cannot compare."""
         self._left -= 1
         self._looks += 1
         try:
@@ -52,7 +52,7 @@ class PaddingSeen:
 
 
 def rounded_up(columns: int, multiple: int) -> int:
-    """The least multiple that holds so many columns."""
+    """The smallest multiple that holds this many columns."""
     return -(-columns // multiple) * multiple
 
 
@@ -68,7 +68,7 @@ def _tails_in(tensors: Sequence[Tensor]) -> list[tuple[int, list[Tensor]]]:
 
 
 def is_in_memory(tensor: Tensor) -> bool:
-    """Whether it is an array of elements: neither sparse nor nested nor without content."""
+    """Whether it is an array of elements: not sparse, nested or empty."""
     return not (tensor.is_nested or tensor.is_meta) and str(tensor.layout) == "torch.strided"
 
 
@@ -83,8 +83,9 @@ def is_matrix_of_whole_numbers(tensor: Tensor) -> bool:
 
 
 def rows_of(tensors: Sequence[Tensor]) -> int:
-    """How many samples there are: the rows of a matrix of ids, or of a mask. Squares say which positions see
-    which, and a single row serves all samples, if there is another. 0 if there is no matrix.
+    """How many samples there are: the rows of a matrix of ids, or of a mask. Square matrices say which
+    positions see which, and a single row serves all samples, if there is another matrix. 0 if there is no
+    matrix.
     """
     matrices = [tensor for tensor in tensors if is_matrix_of_whole_numbers(tensor)]
     if not matrices:
@@ -100,17 +101,17 @@ def widths_of(tensors: Sequence[Tensor], rows: int) -> frozenset[int]:
 
 
 def are_positions(matrix: Tensor) -> Tensor:
-    """Whether its rows are alike and count on, a scalar: positions are given so, and end in no padding."""
+    """Whether its rows are equal and count up, as a scalar: such positions have no padding."""
     counting = (matrix[0, 1:] > matrix[0, :-1]).all()
     return counting & (matrix == matrix[:1]).all() & (matrix.shape[0] > 1)
 
 
 def _tail(matrix: Tensor) -> Tensor:
-    """How many last columns hold the matrix's last value alone, a scalar."""
+    """How many last columns hold only the matrix's last value, as a scalar."""
     same = (matrix == matrix[:1, -1:]).all(0)
     return same.flip(0).long().cumprod(0).sum().masked_fill(are_positions(matrix), matrix.shape[1])
 
 
 def _tail_of_features(features: Tensor) -> Tensor:
-    """The same where a sequence's entries are vectors, and padding is zeros."""
+    """The same if a sequence's entries are vectors, and padding is zeros."""
     return (features == 0).all(-1).all(0).flip(0).long().cumprod(0).sum()

@@ -22,10 +22,10 @@ PER_PARAMETER = frozenset(
         *("RMSprop", "Rprop", "SGD", "SparseAdam"),
     }
 )
-"""torch's own optimizers that update each parameter from its own gradient and state alone, and read nothing
-of a group but the hyperparameters among their defaults.
+"""torch's own optimizers that update each parameter only from its own gradient and state, and read nothing
+from a group except the hyperparameters among their defaults.
 """
-_LOOK_AGAIN = 64  # steps after which tensors are looked at again, also where they are the same
+_LOOK_AGAIN = 64  # steps after which tensors are checked again, even if they are the same
 
 
 def why_not_merged(torch: ModuleType, optimizer: Optimizer) -> str:
@@ -41,18 +41,18 @@ def why_not_merged(torch: ModuleType, optimizer: Optimizer) -> str:
 
 
 def distinct_groups(torch: ModuleType, optimizer: Optimizer) -> int:
-    """How many groups its step would see if those of equal hyperparameters were one."""
+    """How many groups would be left if those with equal hyperparameters were merged."""
     if why_not_merged(torch, optimizer):
         return len(optimizer.param_groups)
     return len(Merging(torch, optimizer).merged(optimizer))
 
 
 class Merging:
-    """Merges the groups of one optimizer, anew each time: schedules change their hyperparameters.
+    """Merges the groups of one optimizer, again each time: schedules change their hyperparameters.
 
-    Groups are one where all that the update reads is equal, tensors by identity, and where their parameters
-    are of one class, device and dtype, by which torch chooses its kernels. What is known of the parameters is
-    kept while they are the same, and they are held weakly. A group costs about a microsecond.
+    Groups are merged if everything the update reads is equal, tensors by identity, and if their parameters
+    share class, device and dtype, by which torch chooses its kernels. What is known about the parameters is
+    kept while they stay the same, and they are held weakly. A group costs about a microsecond.
     """
 
     def __init__(self, torch: ModuleType, optimizer: Optimizer) -> None:
@@ -65,7 +65,7 @@ class Merging:
         self._calls = 0
 
     def merged(self, optimizer: Optimizer) -> list[Group]:
-        """Groups for one step. Those that are like no other are the optimizer's own."""
+        """Groups for one step. Those without an equal are the optimizer's own."""
         groups = optimizer.param_groups
         found: dict[object, list[Group]] = {}
         for number, (group, kind) in enumerate(zip(groups, self._kinds_of(groups), strict=True)):
@@ -73,7 +73,7 @@ class Merging:
         return [alike[0] if len(alike) == 1 else _one_of(alike) for alike in found.values()]
 
     def _key(self, optimizer: Optimizer, number: int, group: Group, kind: object) -> object:
-        """Equal for groups that may be one; its number for one that must stay alone."""
+        """Equal for groups that may be merged; its number for one that must stay alone."""
         if kind is None:
             return number
         try:
@@ -86,7 +86,7 @@ class Merging:
         return key
 
     def _kinds_of(self, groups: Sequence[Group]) -> list[object]:
-        """Of each group: class, device and dtype of its parameters; None if they differ."""
+        """For each group: class, device and dtype of its parameters; None if they differ."""
         parameters = [p for group in groups for p in group["params"]]
         sizes = [len(group["params"]) for group in groups]
         self._calls += 1
@@ -118,21 +118,21 @@ def _one_of(alike: Sequence[Group]) -> Group:
 
 
 def _momentum(optimizer: Optimizer, group: Group) -> frozenset[bool]:
-    """Whether the parameters that are stepped have momentum: the fused kernel takes all of a group for one
-    that has, or all for one that has not.
+    """Whether the parameters to step have momentum: the fused kernel assumes that all parameters of a group
+    have it, or none.
     """
     stepped = [p for p in group["params"] if p.grad is not None]
     return frozenset(optimizer.state.get(p, {}).get("momentum_buffer") is not None for p in stepped)
 
 
 def _overlapping(parameters: Sequence[Tensor]) -> bool:
-    """Whether any two share memory: the order of their updates counts then."""
+    """Whether any two share memory: then the order of their updates matters."""
     spans = sorted((str(p.device), *_span(p)) for p in parameters if p.numel())
     return any(one == other and begin < end for (one, _, end), (other, begin, _) in pairwise(spans))
 
 
 def _span(tensor: Tensor) -> tuple[int, int]:
-    """The addresses between which its elements lie."""
+    """The address range of its elements."""
     begin = tensor.data_ptr()
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return begin, begin + (last + 1) * tensor.element_size()

@@ -1,4 +1,4 @@
-"""How many samples a step trains on where no loader says so: counted in the forward passes that its backward
+"""How many samples a step trains on if no loader says so: counted in the forward passes that its backward
 passes belong to.
 """
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 _MARK = "hasten: forward pass"  # key in the metadata of the graph's nodes, which lives as long as they do
-_MOST_NODES = 4096  # of a graph that are looked at, for the passes it came from
+_MOST_NODES = 4096  # of a graph that are searched for the passes it came from
 _MARKED_OUTPUTS = 8  # of a pass
 _MARKED_STEPS = 100  # after one whose backward pass had several forward passes before it
 
@@ -31,18 +31,18 @@ class _Pass:
 class Passes:
     """Counts one step's passes; ``take`` returns their samples and begins the next step.
 
-    A backward pass after a single forward pass belongs to that. After several, the graph tells: a policy that
-    was asked for an action has no part in the loss of a batch. Samples count once where several passes share
-    an input, and where modules are called one after another.
+    A backward pass after a single forward pass belongs to it. After several, the graph decides: a policy
+    asked for an action has no part in the loss of a batch. Samples count once if several passes share an
+    input, and if modules are called one after another.
     """
 
     def __init__(self) -> None:
-        self.waiting = 0  # forward passes of this step that no backward pass was found to belong to
+        self.waiting = 0  # forward passes of this step without a backward pass so far
         self._latest: _Pass | None = None
         self._alone = 0  # steps in a row whose backward passes had one forward pass each
         self._samples = 0
         self._unclear = False
-        self._closure_samples: int | None = None  # the most of one backward pass inside an update
+        self._closure_samples: int | None = None  # the largest backward pass inside an update
 
     def forward_ended(self, root: Module, time_first: bool, inputs: object, output: object) -> None:
         first = next(iter(tensors_in(inputs)), None)
@@ -78,7 +78,7 @@ class Passes:
         self._samples += samples
 
     def take(self) -> int:
-        """The samples of the step that ends; 0 if they are not clear."""
+        """The samples of the step that ends; 0 if unclear."""
         samples = 0 if self._unclear else self._samples
         self._alone += 1
         self._samples, self._unclear, self.waiting, self._latest = 0, False, 0, None
@@ -92,7 +92,7 @@ class Passes:
 
 
 def passes_behind(losses: object) -> list[_Pass]:
-    """The marked passes, not counted yet, that are nearest in the graph of ``losses``; [] where the graph is
+    """The marked passes, not counted yet, that are nearest in the graph of ``losses``; [] if the graph is
     too large.
     """
     waiting: list[Any] = [tensor.grad_fn for tensor in tensors_in(losses)]
@@ -116,7 +116,7 @@ def passes_behind(losses: object) -> list[_Pass]:
 
 
 def _together(passes: list[_Pass]) -> int:
-    """The samples of the root that had most; an input counts once."""
+    """The samples of the root with the most; an input counts once."""
     of_roots: dict[int, int] = {}
     known: set[tuple[int, int]] = set()
     for one in passes:

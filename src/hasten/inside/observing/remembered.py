@@ -1,4 +1,4 @@
-"""Records of things that the script may free: a model that is local to ``main()`` is gone when it returns."""
+"""Records of things that the script may free: a model local to ``main()`` is gone when that returns."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ Record = TypeVar("Record")
 class Remembered(Generic[Thing, Record]):
     """Records of the things in ``living()``, which are held weakly.
 
-    ``records`` returns the living ones, as they are now, and those that died after the last step, as they
-    were when last looked at. So what trained to the end is in the report, and what the script dropped earlier
-    is not.
+    ``records`` returns the living ones, as they are now, and those that died after the last step, as last
+    seen. So what trained to the end is in the report, and what the script dropped earlier is not.
     """
 
     def __init__(self, living: Callable[[], list[Thing]], describe: Callable[[Thing], Record]) -> None:
@@ -24,7 +23,7 @@ class Remembered(Generic[Thing, Record]):
         self.stale = False  # one of them died
 
     def look(self) -> None:
-        """Describe those that live. To be called at the end of a step."""
+        """Describe the living ones. Call it at the end of a step."""
         self.stale = False
         self._seen = [(weakref.ref(one, self._died), self._describe(one)) for one in self._living()]
 

@@ -1,4 +1,4 @@
-"""Stands around the forward pass of a trained module, without a trace in what is copied, pickled or saved."""
+"""Wraps the forward pass of a trained module, without a trace in what is copied, pickled or saved."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ForwardSlot:
         torch = training.torch
         self._tracing, self._exporting = torch.jit.is_tracing, torch.compiler.is_exporting  # 0.1 us together
         self.compiled_by_script = compiled_call(root)
-        self._teaches, self._told_of = False, (0, 0)  # as ``_is_teacher`` found it, among which optimizers
+        self._teaches, self._told_of = False, (0, 0)  # result of ``_is_teacher``, and for which optimizers
         self._time_first = any(getattr(module, "batch_first", True) is False for module in root.modules())
 
     def __call__(self, *args: object, **kwargs: object) -> object:
@@ -66,7 +66,7 @@ class ForwardSlot:
                     training.seams.give_up(error)
 
     def _is_teacher(self, root: Module) -> bool:
-        """Whether others are trained and this one no longer is: a pass of it in eval mode belongs to their
+        """Whether others are trained and this one no longer is: then its pass in eval mode belongs to their
         steps.
         """
         now = self._training.parts_added, len(self._training.optimizers)

@@ -1,10 +1,10 @@
-"""One part of a run, while it is being added up."""
+"""One part of a run while it is summed up."""
 
 from __future__ import annotations
 
 from ...records.whole_run import Part
 
-_KEPT = 100  # times that are told singly, and lines
+_KEPT = 100  # occurrences and lines that are kept individually
 _LINES_TOLD = 3
 _MOST_FOLDERS = 20
 
@@ -19,7 +19,7 @@ class Sum:
         self.folders: dict[str, None] = {}
 
     def add(self, seconds: float, where: str = "", samples: int = 0, folder: str = "") -> None:
-        """``folder``: that something was written into."""
+        """``folder``: the one written into."""
         self.seconds += seconds
         self.count += 1
         self.samples += samples

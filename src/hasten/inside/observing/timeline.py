@@ -15,7 +15,7 @@ clock = time.perf_counter
 
 
 class Timeline:
-    """Told of a run as it goes, by the thread that trains. ``began``: when the script did, by ``clock``.
+    """Follows a run from the thread that trains. ``began``: when the script started, by ``clock``.
 
     Evaluation is seen by forward passes in evaluation mode that no backward pass follows, by those without
     gradients between two epochs, as many scripts forget ``eval()``, and by a whole pass over a loader in
@@ -24,10 +24,10 @@ class Timeline:
     """
 
     def __init__(self, began: float, place: Callable[[], str] = str) -> None:
-        """``place`` says which line of the script led here."""
+        """``place`` returns the line of the script that led here."""
         self._began = self._since = began
         self.place = place
-        self.inside = ""  # the part that is being carved out of others
+        self.inside = ""  # the part that is being taken out of others
         self._thread = get_ident()
         self._sums = {name: Sum() for name in PARTS}
         self._open, self._where = GAP, ""  # the stretch that is open, and what is known of it
@@ -46,12 +46,12 @@ class Timeline:
         self._exhausted = False  # the training's loader, since the last step
         self._between_epochs = False  # it was, and no other has begun
         self._epochs = -1  # seen to their end; -1: none has begun
-        self._before: tuple[Part, ...] = ()  # when the first epoch began
+        self._before: tuple[Part, ...] = ()  # as of the first epoch's start
         self._whole: tuple[Part, ...] = ()
 
-    # ---- what happens
+    # ---- events
     def loader_begins(self, batches: int | None) -> None:
-        """``batches``: that it will give, where it says so."""
+        """``batches``: that it will give, if it says so."""
         if not self._away():
             self._turn(FIRST)
             self._between_epochs = False
@@ -67,7 +67,7 @@ class Timeline:
             self._turn(REST)
 
     def batch_came(self, samples: int, source: int = 0) -> None:
-        """``source``: the pass over a loader that it is of."""
+        """``source``: the pass over a loader that it came from."""
         if self._away():
             return
         self._fetching = False
@@ -109,7 +109,7 @@ class Timeline:
         self._is_evaluation(len(self._stretches) - 1 if start is None else start, recording)
 
     def backward_begins(self) -> None:
-        """What it follows was no evaluation."""
+        """What came before it was not an evaluation."""
         if self._away():
             return
         if not self._mode:
@@ -124,7 +124,7 @@ class Timeline:
         self._trained = True
 
     def step_ended(self) -> None:
-        """The worker stands, until ``goes_on``. The thread of the first step is the one that trains."""
+        """The worker waits, until ``goes_on``. The thread of the first step is the one that trains."""
         steps = self._sums["steps"]
         if self._standing or (steps.count and get_ident() != self._thread):
             return
@@ -217,7 +217,7 @@ class Timeline:
         self._where, self._batches_said, self._trained = "", None, False
 
     def _loop(self) -> int | None:
-        """The latest loader's beginning, or evaluation, if nothing was trained since."""
+        """The latest loader's start, or evaluation, if nothing was trained since."""
         for at in range(len(self._stretches) - 1, -1, -1):
             if self._stretches[at].trained:
                 return None
@@ -226,7 +226,7 @@ class Timeline:
         return None
 
     def _is_evaluation(self, start: int, gradients: bool = False) -> None:
-        """All stretches from ``start`` on are one."""
+        """All stretches from ``start`` on are one evaluation."""
         taken = self._stretches[start:]
         first = taken[0]
         if first.kind not in (FIRST, EVALUATION):  # it reads from no loader that began for it
@@ -250,11 +250,11 @@ class Timeline:
             count()
 
     def _settle(self) -> None:
-        """Give what came since the last step to its parts; a step has ended."""
+        """A step has ended: assign what came since the last one to its parts."""
         sums, never = self._sums, not self._sums["steps"].count
         firsts = [at for at, stretch in enumerate(self._stretches) if stretch.kind is FIRST]
         turned = firsts[-1] if firsts else -1  # where an epoch began
-        lead = 0.0  # what the epoch's beginning, or the run's, took
+        lead = 0.0  # time of the epoch's start, or the run's
         for at, stretch in enumerate(self._stretches):
             if at == turned:
                 sums["start" if never else "epoch turns"].add(lead)

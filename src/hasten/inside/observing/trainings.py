@@ -1,10 +1,10 @@
-"""How many trainings a script makes, one after another: told by which optimizers stepped when."""
+"""How many trainings a script makes, one after another: derived from when each optimizer stepped."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-_LEAST_STEPS = 10  # of a training of its own: optimizers that take turns may each step a few times in a row
+_LEAST_STEPS = 10  # of a separate training: optimizers that take turns may each step a few times in a row
 
 
 @dataclass(slots=True)
@@ -16,8 +16,8 @@ class _Span:
 
 
 class Trainings:
-    """Optimizers whose steps lie among each other's train together, as those of a GAN do; one that steps for
-    the first time when another has stepped for the last began a training of its own.
+    """Optimizers whose steps interleave train together, like those of a GAN; one that first steps after
+    another has stepped for the last time began a new training.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Trainings:
         self._spans: dict[int, _Span] = {}
 
     def step_ended(self, optimizer: int) -> bool:
-        """``optimizer``: a number that no other has, -1 if there is none. Whether it is its first step."""
+        """``optimizer``: its unique number, -1 for none. Returns whether it is its first step."""
         self._steps += 1
         span = self._spans.get(optimizer)
         if span is not None:
@@ -35,7 +35,7 @@ class Trainings:
         return True
 
     def steps(self) -> tuple[int, ...]:
-        """Of each training so far."""
+        """Steps of each training so far."""
         ends: list[int] = []
         begun = 1
         for span in self._spans.values():  # by their first steps

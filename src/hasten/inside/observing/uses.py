@@ -1,4 +1,4 @@
-"""What the script already does by itself: techniques must not do it twice."""
+"""What the script already does itself: techniques must not do it twice."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DIFFERENTIATES_GRADIENTS = "create_graph=True"
 
 
 class Uses:
-    """Names of what was seen in use: "autocast", "GradScaler", "compile", "channels_last" and similar."""
+    """Names of what the script uses: "autocast", "GradScaler", "compile", "channels_last" and similar."""
 
     def __init__(self) -> None:
         self._names: dict[str, None] = {}
@@ -34,16 +34,16 @@ class Uses:
         self._training: Training | None = None
 
     def look(self) -> None:
-        """Note what can only be told while the trained modules are alive."""
+        """Note what can only be seen while the trained modules are alive."""
         if self._training is not None and self._training.roots:
             self._compiles = self._compiles_root(self._training.roots)
 
     def autocast(self) -> tuple[str, ...]:
-        """The types that the script itself lowers passes to which record gradients."""
+        """The types to which the script itself lowers passes that record gradients."""
         return tuple(self._autocast)
 
     def names(self, evaluations: bool = False) -> tuple[str, ...]:
-        """``evaluations``: autocast that is on in evaluations only is called as that of a training is."""
+        """``evaluations``: autocast in evaluations only counts like that of a training."""
         self.look()
         names = dict(self._names)
         if self._lowers_evaluations:
@@ -57,8 +57,8 @@ class Uses:
         return tuple(names)
 
     def _compiles_root(self, roots: list[Module]) -> bool:
-        """Many libraries compile a helper when they are imported, and never call it. So only a module counts
-        that is trained, or shares a part with one that is.
+        """Many libraries compile a helper when they are imported, and never call it. So a module only counts
+        if it is trained, or shares a part with one that is.
         """
         trained = {id(m) for root in roots for m in root.modules()}
         return any(id(part) in trained for module in self._compiled for part in module.modules())
@@ -113,7 +113,7 @@ class Uses:
     def _around_scaler(self, original: Call) -> Call:
         def __init__(scaler: GradScaler, *args: object, **kwargs: object) -> None:
             original(scaler, *args, **kwargs)
-            if scaler.is_enabled():  # many scripts always make one, and enable it by an option
+            if scaler.is_enabled():  # many scripts always create one, and enable it by an option
                 self._names["GradScaler"] = None
 
         return __init__

@@ -1,4 +1,4 @@
-"""From a run's steps to blocks of them: what each kind of step takes, so that like is compared with like."""
+"""From a run's steps to blocks of them: the time of each kind of step, to compare like with like."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ Kind = tuple[int, int, int, int, int, int, int]
 
 _LEAST_STEPS = 8  # of a block
 _TICK = 1e-9  # seconds, of the clock
-_KEPT, _KEPT_ON_GPU = 64, 4096  # of its steps, one after another: to look at more would cost too much
-_PASSES = 4  # how many there are may depend on the data: no more are distinguished
-_SIZES = 8  # of batches distinguished from one to twice its numbers: 9% each
+_KEPT, _KEPT_ON_GPU = 64, 4096  # consecutive steps of a block: examining more would cost too much
+_PASSES = 4  # their number may depend on the data: no more are distinguished
+_SIZES = 8  # size classes per doubling: 9% each
 
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive steps. ``seconds`` of the mean step of each kind, and ``counts`` how many there were;
-    ``phases``: seconds of the mean step of the most frequent kind, by phase. ``wall``: seconds of
-    all its ``steps``, whatever fell into them.
+    """Consecutive steps. ``seconds`` of the mean step of each kind, and ``counts`` of each; ``phases``:
+    seconds of the mean step of the most frequent kind, by phase. ``wall``: seconds of all its ``steps``, with
+    everything in them.
     """
 
     seconds: Mapping[Kind, float]
@@ -35,11 +35,11 @@ class Block:
 
 
 class Blocks:
-    """Gathers steps. All but a few instructions a step is done once a block."""
+    """Collects steps. Does all but a few instructions per step once per block."""
 
     def __init__(self, seconds: float, on_gpu: Callable[[], bool]) -> None:
-        """``seconds`` of a block, at least. ``on_gpu``: it computes later than it is told to, so that few
-        steps may tell nothing.
+        """``seconds``: least duration of a block. ``on_gpu``: a GPU lags behind its launches, so a few steps
+        may show nothing.
         """
         self._enough = seconds
         self._on_gpu = on_gpu
@@ -65,8 +65,8 @@ class Blocks:
 
 
 def block_of(kept: Sequence[RawStep], wall: float, steps: int) -> Block:
-    """Of each kind the mean step: where others take processor time, most steps are as short as ever and some
-    are much longer. A step in which techniques were set up is none.
+    """The mean step of each kind: if others take processor time, most steps are as short as ever and some
+    much longer. Steps in which techniques were set up do not count.
     """
     plain = [step for step in kept if not step.set_up]
     of_kinds: dict[Kind, list[RawStep]] = {}
@@ -91,7 +91,7 @@ def kind_of(step: RawStep) -> Kind:
 
 
 def _phases(steps: Sequence[RawStep]) -> dict[str, float]:
-    """Means; what no seam accounts for is "other"."""
+    """Means; what no seam sees is "other"."""
     told = {
         "data": fmean(step.data for step in steps),
         "forward": fmean(step.forward for step in steps),

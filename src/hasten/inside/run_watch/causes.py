@@ -1,4 +1,4 @@
-"""Why steps have become slower, as far as the system and the steps themselves tell. Nothing but numbers."""
+"""Why steps have become slower, as far as the system and the steps themselves show. Pure functions."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from ...records.run_facts import RunFacts
 from ...units import bytes_words
 
-_LEAST_CPUS = 0.2  # that others use more of than before
-_SPARE_CPUS = 0.5  # with so many left over, nobody is disturbed
+_LEAST_CPUS = 0.2  # more than others used before
+_SPARE_CPUS = 0.5  # with this many idle, nothing is disturbed
 _MOST_STOPPED, _MOST_STALLED = 0.05, 0.05  # shares of the time
-_LITTLE_MEMORY = 0.03  # of all that there is
+_LITTLE_MEMORY = 0.03  # share of all memory
 _LEAST_SWAPPED = 2**24
 _LEAST_GROWN, _LEAST_GROWTH = 2**26, 1.2  # bytes, and times
 _SLOWER_CLOCK = 0.9
-_PART_OF_IT = 0.4  # of what steps have become longer by
+_PART_OF_IT = 0.4  # share of the slowdown
 _MOST_OF_IT = 0.6
 _PHASES = {
     "data": "the wait for data",
@@ -29,15 +29,15 @@ _PHASES = {
 
 @dataclass(frozen=True)
 class Spell:
-    """A part of the run: what the system told as it began and ended, in which so many steps were taken;
-    ``phases``: seconds of the mean step. ``collecting``: share of the time that Python's collector took,
-    None if not checked.
+    """A part of the run: the system's readings at its start and end, and the steps taken in it; ``phases``:
+    seconds of the mean step. ``collecting``: share of the time that Python's garbage collector took, None if
+    not checked.
     """
 
     began: RunFacts
     ended: RunFacts
     phases: Mapping[str, float]
-    steps_until: int = 0  # steps that the run had taken at its end
+    steps_until: int = 0  # steps of the run at its end
     collecting: float | None = None
 
     @property
@@ -49,7 +49,7 @@ class Spell:
         return sum(self.phases.values())
 
     def cpus(self, who: str) -> float | None:
-        """On how many CPUs "own", "others" or "stolen" ran, on average."""
+        """How many CPUs "own", "others" or "stolen" used, on average."""
         before, after = self.began.processors, self.ended.processors
         if before is None or after is None:
             return None
@@ -59,7 +59,7 @@ class Spell:
 
     @property
     def heat_stops(self) -> int:
-        """Of all cores."""
+        """Heat stops of all cores."""
         return self.ended.heat_stops - self.began.heat_stops
 
     @property
@@ -76,9 +76,9 @@ class Spell:
 
 
 def causes(first: Spell | None, slow: Spell, longer: float, waited: float | None) -> list[str]:
-    """What is seen in ``slow`` and was not in ``first``, the run's beginning; None: that was as slow, and
-    what is told is what would slow any run down. ``longer``: seconds that a step takes more; ``waited``: that
-    it waited for data before, None if nobody knows.
+    """What is seen in ``slow`` and not in ``first``, the run's beginning; None: that was as slow, so anything
+    that slows any run down counts. ``longer``: extra seconds of a step; ``waited``: seconds that it waited
+    for data before, None if unknown.
     """
     found = [*_processors(first, slow), *_memory(first, slow), *_waiting(slow, longer, waited)]
     collecting = slow.collecting
@@ -88,7 +88,7 @@ def causes(first: Spell | None, slow: Spell, longer: float, waited: float | None
 
 
 def where(first: Spell | None, slow: Spell, longer: float) -> str:
-    """Which part of a step has become longer since the run's beginning, if it is one above all, or ""."""
+    """The part of a step that mainly became longer since the run's beginning, or ""."""
     if first is None:
         return ""
     grown = {name: seconds - first.phases.get(name, 0.0) for name, seconds in slow.phases.items()}
@@ -119,7 +119,7 @@ def _clocks(first: Spell | None, slow: Spell) -> Iterator[str]:
     if clock is not None and full is not None and clock < _SLOWER_CLOCK * full:
         yield f"the processor's clock is at {clock:.1f} GHz and was at {full:.1f}"
     elif slow.heat_stops and not (first is not None and first.heat_stops):
-        yield "the processor slows down as it is hot"
+        yield "the processor slows down because it is hot"
 
 
 def _memory(first: Spell | None, slow: Spell) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What a run's first steps took, and how unlike its blocks of steps are by chance."""
+"""What a run's first steps took, and how much its blocks of steps differ by chance."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ...records.run_pace import TunedPace
 from .blocks import Block, Kind
 
 _LEAST_NOISE = 0.01
-_FEW_BLOCKS = 1.3  # times that the spread of so few blocks may be in truth
-_RARE = 0.05  # of the steps: no kind to compare by
+_FEW_BLOCKS = 1.3  # the true spread may be this many times that of so few blocks
+_RARE = 0.05  # of the steps: rarer kinds are not compared
 _COMPARED = 0.5  # of a block's steps, at least
 _SAME_SAMPLES = 0.01
 
@@ -23,8 +23,8 @@ class Reference:
     """What steps of the usual kinds took at first."""
 
     seconds: dict[Kind, float]
-    level: float  # seconds of the mean step of these kinds, but for those with turns of epochs
-    samples: float  # a step of these
+    level: float  # mean seconds of these kinds, without those with turns of epochs
+    samples: float  # per step of these
     noise: float  # standard deviation of a block's logarithm
 
     def log_ratio(self, block: Block) -> float | None:
@@ -38,7 +38,7 @@ class Reference:
 
 
 def reference_of(blocks: Sequence[Block]) -> Reference | None:
-    """None if no kind of step is frequent enough, as with batches of ever other sizes."""
+    """None if no kind of step is frequent enough, for example with batches of constantly changing sizes."""
     counts: Counter[Kind] = Counter()
     for block in blocks:
         counts.update(block.counts)
@@ -59,20 +59,20 @@ def reference_of(blocks: Sequence[Block]) -> Reference | None:
 
 
 def _without_turns(usual: dict[Kind, int]) -> dict[Kind, int]:
-    """Where epochs are short, many steps have an evaluation or the turn of an epoch in them."""
+    """If epochs are short, many steps contain an evaluation or the turn of an epoch."""
     least = min(kind[5:] for kind in usual)
     return {kind: count for kind, count in usual.items() if kind[5:] == least}
 
 
 def noise_of(log_ratios: Sequence[float]) -> float:
-    """Their standard deviation, by the median: what disturbed a few does not count."""
+    """Their standard deviation, from the median: a few disturbed ones do not count."""
     middle = median(log_ratios)
     spread = 1.4826 * median(abs(ratio - middle) for ratio in log_ratios)
     return max(_LEAST_NOISE, _FEW_BLOCKS * spread)
 
 
 def comparable(reference: Reference, tuned: TunedPace) -> bool:
-    """Whether steps train on as many samples as when the plan was tuned, in batches that are alike."""
+    """Whether steps train on as many samples as when the plan was tuned, in similar batches."""
     alike = Counter(kind[:4] + kind[5:] for kind in reference.seconds)
     if max(alike.values()) > 1:
         return False
@@ -80,7 +80,7 @@ def comparable(reference: Reference, tuned: TunedPace) -> bool:
 
 
 def without_trend(values: Sequence[float]) -> list[float]:
-    """What is left of them beside a line through the medians of their first and last thirds."""
+    """The residuals from a line through the medians of their first and last thirds."""
     third = len(values) // 3
     rise = median(values[-third:]) - median(values[:third])
     each = rise / (len(values) - third)

@@ -1,7 +1,7 @@
-"""From blocks of steps to a finding: they have become slower, by more than chance. Nothing but numbers.
+"""From blocks of steps to a finding: they have become slower, by more than chance. Pure functions.
 
-What is slow must last, and then last as long once more, before it is said. All is in logarithms of times that
-a block takes what the run's own first blocks took, so that noise is the same for fast steps and slow ones.
+A slowdown must last, and then last as long again, before it is reported. Everything is in logarithms of a
+block's time over that of the run's own first blocks, so that noise is the same for fast and slow steps.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from .reference import Reference, comparable, noise_of, reference_of, without_tr
 REFERENCE_BLOCKS = 30
 _WINDOW_BLOCKS = 8
 _LEAST_SLOWER, _LEAST_SLOWER_THAN_TUNED = math.log(1.10), math.log(1.15)
-_NOISES, _NOISES_FROM_TUNED = 5.0, 3.0  # standard deviations of a block by which steps are slower
-_MOST_OF_WINDOW = 0.75  # of its blocks, beyond half the limit
+_NOISES, _NOISES_FROM_TUNED = 5.0, 3.0  # steps are slower by this many standard deviations of a block
+_MOST_OF_WINDOW = 0.75  # of its blocks must be beyond half the limit
 _SHARE_OF_RUN, _MOST_LASTING = 0.02, 3  # how much longer it must last in a long run, and at most
-_FIRST_REST = 4  # times as long as it must last: no suspicion after one that proved wrong; later more
+_FIRST_REST = 4  # times as long as it must last: pause after a false suspicion; later longer
 _STRANGE_BLOCKS, _MOST_REFERENCES = 8, 8
-_COURSE = 256  # values that are kept of the whole run
-_PARTS = 4  # of the course, each slower than the one before where steps become ever slower
+_COURSE = 256  # values kept for the whole run
+_PARTS = 4  # of the course, each slower than the one before if steps keep slowing down
 
 Event = Literal["", "learns", "learnt", "suspects", "calm", "slower"]
 
 
 @dataclass(frozen=True)
 class Slower:
-    """Steps take ``seconds``, and took ``before``: when the plan was tuned, or at this run's beginning.
-    ``longer``: seconds more than at its beginning, or, where they took as long then (``from_start``), than
-    when the plan was tuned. ``growing``: they take ever longer.
+    """Steps take ``seconds``, and took ``before``: in the tune, or at this run's beginning. ``longer``: extra
+    seconds compared to the beginning or, if they were as slow then (``from_start``), to the tune.
+    ``growing``: they keep slowing down.
     """
 
     than_tuned: bool
@@ -52,8 +52,8 @@ class Slower:
 
 
 class Pace:
-    """Told of all blocks, one after another; says what that means. "learns": the reference begins,
-    "learnt": it is there; "suspects": steps are slower; "calm": they were not for long; "slower": they are.
+    """Gets every block in order and returns what it means. "learns": the reference begins; "learnt": it is
+    complete; "suspects": steps are slower; "calm": they were not for long; "slower": they are.
     """
 
     def __init__(self, watched: WatchedRun) -> None:
@@ -69,14 +69,14 @@ class Pace:
         self._limit, self._tuned_limit = math.inf, math.inf
         self._window: deque[tuple[float, float]] = deque(maxlen=_MOST_LASTING * 64)  # log ratio, wall
         self._course: list[float] = []
-        self._each = 1  # blocks that a value of the course is of
+        self._each = 1  # blocks per value of the course
         self._part: list[float] = []
         self._strange = 0
         self._elapsed, self._quiet_until, self._rest = 0.0, 0.0, _FIRST_REST * self._watched.lasting_seconds
 
     def another_training(self) -> None:
-        """Models or optimizers have come: what was known of steps is of others. What the plan was tuned on is
-        the first training, from its first steps on.
+        """New models or optimizers have appeared: what was known about steps applies to the old ones. The
+        plan was tuned on the first training, from its first steps on.
         """
         if self._stage != "warms up" or self._warmed_steps >= self._watched.warmup_steps:
             self._tuned = None
@@ -84,7 +84,7 @@ class Pace:
         self._begin()
 
     def block(self, block: Block) -> Event:
-        """What it means that this one came."""
+        """What this block means."""
         if block.set_up or self._stage == "over":
             return ""
         self._elapsed += block.wall
@@ -115,7 +115,7 @@ class Pace:
 
     @property
     def growing(self) -> bool:
-        """Whether steps took ever longer, in each part of the run longer than in the one before."""
+        """Whether steps kept slowing down, in each part of the run compared to the one before."""
         assert self.reference is not None
         size = len(self._course) // _PARTS
         if not size:
@@ -156,7 +156,7 @@ class Pace:
         return "learnt"
 
     def _set_limits(self, noise: float) -> None:
-        """By how much steps must be slower than the reference to be slower than it, and than the plan's."""
+        """How much slower steps must be to count as slower than the reference, and than the plan's."""
         assert self.reference is not None
         self._limit, tuned = max(_LEAST_SLOWER, _NOISES * noise), self._tuned
         if tuned is not None and comparable(self.reference, tuned):
@@ -164,12 +164,12 @@ class Pace:
             self._tuned_limit = most + _NOISES_FROM_TUNED * noise - math.log(self.reference.level)
 
     def _take_noise_of(self, course: Sequence[float]) -> None:
-        """The run's first blocks may have been calmer than those since. What grows steadily is no noise."""
+        """The run's first blocks may have been calmer than later ones. Steady growth is not noise."""
         if len(course) > REFERENCE_BLOCKS and self.reference is not None:
             self._set_limits(max(self.reference.noise, noise_of(without_trend(course))))
 
     def _was_strange(self) -> Event:
-        """Where all steps are of another kind for long, they are learnt anew: images have become larger."""
+        """If all steps are of a different kind for long, learn again: perhaps images have become larger."""
         self._strange += 1
         if self._strange < _STRANGE_BLOCKS:
             return ""
@@ -199,7 +199,7 @@ class Pace:
         return "suspects"
 
     def _latest(self) -> list[tuple[float, float]]:
-        """The blocks that are judged together; none while they are too few."""
+        """The blocks that are judged together; none if there are too few."""
         lasting = self._watched.lasting_seconds
         needed = max(lasting, min(_MOST_LASTING * lasting, _SHARE_OF_RUN * self._elapsed))
         found: list[tuple[float, float]] = []
@@ -224,7 +224,7 @@ class Pace:
 
 
 def is_slower(log_ratios: Sequence[float], limit: float) -> bool:
-    """Whether most of them are, and not some few by much."""
+    """Whether most of them are slower, and not just a few by a lot."""
     if limit == math.inf or median(log_ratios) <= limit:
         return False
     near = limit - abs(limit) / 2

@@ -1,4 +1,4 @@
-"""Watches a run under a plan as it goes: reads the system where steps have become slower, and says so once.
+"""Watches a run under a plan as it goes: reads the system if steps have become slower, and says so once.
 
 Whatever fails here ends the watch and nothing else.
 """
@@ -26,7 +26,7 @@ from .words import slower_words
 
 
 class RunWatch:
-    """Told of every step. ``process``: the run is it and all below it, as are the ranks below a launcher."""
+    """Gets every step. ``process``: it and all processes below it are the run, such as a launcher's ranks."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class RunWatch:
         self._here = os.getpid()
         self._is_over = False
         self._steps = self._parts = self._trained = 0
-        self._began: RunFacts | None = None  # the spell that is looked at; None: none is
+        self._began: RunFacts | None = None  # start of the current spell; None: there is none
         self._phases: list[Mapping[str, float]] = []  # of its blocks
         self._first: Spell | None = None
         self._collections = Collections()
@@ -54,7 +54,7 @@ class RunWatch:
             block = self._blocks.step_ended(step)
             if block is not None:
                 self._block(block)
-        except Exception as error:  # whatever it is: the training is worth more than what is said of it
+        except Exception as error:  # any error: the training matters more than the watch
             self._ends()
             say(f"hasten: whether steps become slower is no longer watched: {type(error).__name__}: {error}")
 
@@ -85,24 +85,24 @@ class RunWatch:
             self._is_slower(self._pace.finding())
 
     def _is_slower(self, found: Slower) -> None:
-        if self._trained_parameters() != self._trained:  # layers were set free, say: steps are others
+        if self._trained_parameters() != self._trained:  # layers were unfrozen, for example: steps differ
             self._another()
             return
         first, slow = None if found.from_start else self._first, self._spell(self._collections.end())
         waited = self._waited_when_tuned if first is None else first.phases["data"]
         place = (
             "" if self._on_gpu() else where(first, slow, found.longer)
-        )  # a GPU's time shows where it waits
+        )  # a GPU's time shows where it is waited for
         say(f"hasten: {slower_words(found, causes(first, slow, found.longer, waited), place)}")
         self._ends()
 
     def _another(self) -> None:
-        """Another training begins, or the same goes on with other parts."""
+        """Another training begins, or the same one goes on with different parts."""
         self._stop_looking()
         self._pace.another_training()
 
     def _spell(self, collecting: float | None = None) -> Spell:
-        """That ends now."""
+        """The spell that ends now."""
         assert self._began is not None
         names = self._phases[0]
         phases = {name: median(one[name] for one in self._phases) for name in names}
@@ -130,7 +130,7 @@ class RunWatch:
 
 
 def watch_of(job: Job, training: Training) -> RunWatch | None:
-    """Of a run that is to be watched; of several ranks, rank 0 alone watches."""
+    """For a run that is to be watched; with several ranks, only rank 0 watches."""
     if job.watched is None or (job.ranks is not None and job.ranks.rank):
         return None
     if job.own_group is not None and not script_side.is_main():
@@ -140,7 +140,7 @@ def watch_of(job: Job, training: Training) -> RunWatch | None:
 
 
 class Collections:
-    """Seconds that Python's collector takes, while they are counted."""
+    """Counts seconds of Python's garbage collector."""
 
     def __init__(self) -> None:
         self._since, self._began, self._seconds = 0.0, 0.0, 0.0

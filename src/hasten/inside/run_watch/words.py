@@ -1,4 +1,4 @@
-"""The one line that tells of slower steps."""
+"""The line that reports slower steps."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _MOST_CAUSES = 3
 
 
 def slower_words(found: Slower, causes: Sequence[str], where: str) -> str:
-    """``causes`` that were seen; ``where``: the part of a step that has become longer, "" if it is none
-    above all.
+    """``causes`` that were seen; ``where``: the part of a step that mainly became longer, or
+    "".
     """
     since = "when the plan was tuned" if found.than_tuned else "earlier in this run"
     now, then = seconds_words(found.seconds), seconds_words(found.before)

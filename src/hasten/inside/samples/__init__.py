@@ -1,1 +1,1 @@
-"""Where samples come from and where they may be kept: caches, loaders with other options, proofs."""
+"""Where samples come from and where they may be cached: caches, loaders with other options, proofs."""

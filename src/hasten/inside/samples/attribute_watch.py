@@ -1,4 +1,4 @@
-"""Notices attributes that a script sets on objects of its own, by their classes' ``__setattr__``."""
+"""Notices attributes that a script sets on its own objects, through their classes' ``__setattr__``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..seams import Call, Seams
 
 
 class AttributeWatch:
-    """``changed`` is told each instance of a watched class on which an attribute was set."""
+    """``changed`` gets each instance of a watched class on which an attribute was set."""
 
     def __init__(self, seams: Seams, changed: Callable[[object], None]) -> None:
         self._seams = seams

@@ -1,5 +1,5 @@
-"""Copies of batches that weigh what is in them and no more: a tensor that is a view of a larger one is copied
-without the rest of it. Strides stay, and so does which parts of a batch are one and the same.
+"""Copies of batches without excess memory: a tensor that is a view of a larger one is copied without the rest
+of it. Strides are kept, and so is which parts of a batch are the same object.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Copier:
-    """Of one batch, which consists of what ``incomparable`` knows."""
+    """Copies one batch, which consists of types that ``incomparable`` knows."""
 
     def __init__(self, torch: ModuleType, batch: object) -> None:
         self._torch = torch
@@ -34,12 +34,12 @@ class Copier:
 
     @property
     def elsewhere(self) -> str:
-        """The kind of device that a tensor lies on, other than main memory; "" if none does."""
+        """The kind of device that a tensor is on, other than main memory; "" if none is."""
         return next((one.device.type for one in self._tensors if one.device.type != "cpu"), "")
 
     @property
     def nbytes(self) -> int:
-        """That a copy takes, the Python objects in it not counted."""
+        """Bytes of a copy, without its Python objects."""
         whole: dict[int, int] = {}
         total: int = 0
         for leaf in self._leaves:

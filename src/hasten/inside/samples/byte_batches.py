@@ -1,7 +1,7 @@
 """Batches of pictures that stay bytes until they are on the device, where a table makes floats of them.
 
-The table has, for each channel, what the script's own transforms make of each byte; so nothing is computed on
-the device, and the floats are the same to the last bit as in main memory.
+The table maps each byte of each channel to the result of the script's own transforms; so nothing is computed
+on the device, and the floats are the same to the last bit as in main memory.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 class ByteBatch:
-    """``pixels`` of pictures of ``kind`` as they lie, and the ``table`` of its channels: it goes from one
-    process to another.
+    """``pixels`` of pictures of ``kind`` in their own layout, and the ``table`` of their channels: it is
+    passed between processes.
     """
 
     def __init__(self, pixels: Tensor, kind: str, table: bytes, channels_last: bool) -> None:
         self.pixels, self.kind, self.table, self.channels_last = pixels, kind, table, channels_last
 
     def pin_memory(self, *device: Any) -> ByteBatch:
-        """As torch's loaders ask for it."""
+        """Called by torch's loaders."""
         return ByteBatch(self.pixels.pin_memory(*device), self.kind, self.table, self.channels_last)
 
     @property
@@ -37,7 +37,7 @@ class ByteBatch:
         return tuple(torch.empty(self.shape, device="meta", memory_format=layout).stride())
 
     def floats(self, torch: ModuleType, pixels: Tensor, table: Tensor) -> Tensor:
-        """Where both lie: on a device, or in main memory."""
+        """On the device of both, or in main memory."""
         order = (0, 2, 3, 1) if self.channels_last else (0, 1, 2, 3)
         lying = planes(pixels, self.kind).permute(order).contiguous()
         channels = self.shape[1]
@@ -52,7 +52,7 @@ class ByteBatch:
 
 
 def bytes_of(pictures: Sequence[Pixels]) -> object:
-    """To be collated in the place of floats."""
+    """Collated instead of floats."""
     import torch
 
     late, kind = pictures[0].late, pictures[0].kind

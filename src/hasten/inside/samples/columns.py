@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Uneven(Exception):
-    """The samples cannot be laid side by side. The message says why."""
+    """The samples cannot be stored in columns. The message says why."""
 
 
 def tensors_behind(
@@ -92,8 +92,8 @@ class Columns:
                 raise Uneven("samples are no contiguous tensors, and nor are their batches")
 
     def _lay(self, parts: list[Any], where: str) -> Callable[[list[Tensor]], object]:
-        """Lay one part of all samples side by side; returns what makes that part of a batch from the gathered
-        tensors.
+        """Lay one part of all samples side by side; returns a function that makes that part of a batch from
+        the gathered tensors.
         """
         first, kind = parts[0], type(parts[0])
         if any(type(part) is not kind for part in parts):

@@ -1,4 +1,4 @@
-"""What memory holds, in a number: of tensors, arrays and buffers; and how much plain values take."""
+"""Fingerprints of tensors, arrays and buffers; and how much memory plain values take."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from itertools import islice
 from statistics import fmean
 from typing import Any
 
-WHOLE_BYTES = 2**24  # of an array or list whose elements all count by value; of larger ones, some
+WHOLE_BYTES = 2**24  # up to here all elements of an array or list count by value; of larger ones, some
 _SOME = 2**20
 PLAIN = (int, float, complex, str, bytes, type(None))  # bool, too
 
 
 def version_of(tensor: Any) -> int | None:
-    """How often it was written into; None for tensors of inference mode, where nobody counts that."""
+    """How often it was written to; None for inference-mode tensors, which do not count that."""
     try:
         return int(tensor._version)
     except RuntimeError:
@@ -23,9 +23,9 @@ def version_of(tensor: Any) -> int | None:
 
 
 def tensor_state(value: Any, most: int) -> tuple[object, int]:
-    """Of a tensor; and how many of its bytes were read: all of them up to ``most``, since what shares its
-    memory (``torch.from_numpy``) changes it without its version. Memory that processes share is the same
-    for all, and that of a GPU is not read.
+    """A tensor's state, and how many of its bytes were read: all of them up to ``most``, because anything
+    sharing its memory (``torch.from_numpy``) changes it without its version. Memory shared between processes
+    is the same for all, and GPU memory is not read.
     """
     told = ("tensor", id(value), version_of(value), tuple(value.shape))
     torch = sys.modules["torch"]
@@ -40,7 +40,7 @@ def tensor_state(value: Any, most: int) -> tuple[object, int]:
 
 
 def array_state(value: Any) -> object:
-    """Of a numpy array or number."""
+    """State of a numpy array or number."""
     flags = getattr(value, "flags", None)
     if not value.ndim:
         return value.tobytes()
@@ -53,15 +53,15 @@ def array_state(value: Any) -> object:
 
 
 def buffer_state(value: Any) -> object:
-    """Of a bytearray, ``array.array`` or memoryview."""
+    """State of a bytearray, ``array.array`` or memoryview."""
     with memoryview(value) as view:
         held = view.tobytes() if view.nbytes <= WHOLE_BYTES else view[: max(1, len(view) // 64)].tobytes()
         return ("buffer", view.nbytes, zlib.crc32(held))
 
 
 def plain_bytes(value: Any, depth: int = 4) -> float | None:
-    """About how many bytes plain values take, in containers too, by the first of each; None if something
-    is not plain.
+    """About how many bytes plain values take, including containers, estimated from the first of each; None if
+    something is not plain.
     """
     if type(value) in (*PLAIN, bool):
         return sys.getsizeof(value)

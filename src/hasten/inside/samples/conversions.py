@@ -1,8 +1,8 @@
-"""The transforms that make a tensor of a picture, as arithmetic that a whole batch can be given to.
+"""The transforms that turn a picture into a tensor, as arithmetic on a whole batch.
 
-Such transforms are known by their names, as torchvision's or a script's own. What they compute is never taken
-from the names: it is tried on every byte that a channel can hold, and has to be the same to the last bit. It
-is one of few things: bytes become float32, are divided by 255 or multiplied by 1/255, and ``Normalize``
+Such transforms are recognised by name, torchvision's or a script's own. What they compute is never derived
+from the name: it is tried on every byte that a channel can hold, and must be the same to the last bit. It is
+one of few things: bytes become float32, are divided by 255 or multiplied by 1/255, and ``Normalize``
 subtracts a mean and divides by a standard deviation.
 
 Source: https://docs.pytorch.org/vision/stable/transforms.html
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 Transform: TypeAlias = Callable[..., Any]
 Operation: TypeAlias = "tuple[str, Tensor | float]"
-"""A method of a tensor that works in place, and what it is given."""
+"""A tensor's in-place method, and its argument."""
 
 _TO_FLOATS = {"ToTensor", "MaybeToTensor", "to_tensor", "ConvertImageDtype", "ToDtype"}
 _OTHERS = {"PILToTensor", "pil_to_tensor", "ToImage", "ToPureTensor"}  # they leave bytes as they are
-_AT_ONCE = 2**15 - 1  # elements: they stay in a core's cache, and torch shares no fewer among threads
+_AT_ONCE = 2**15 - 1  # elements: they fit in a core's cache, and torch does not split fewer across threads
 
 
 def tail_of(transforms: Sequence[object]) -> int:
-    """How many transforms at the end of the list make a tensor of floats of a picture; 0: none does."""
+    """How many transforms at the end of the list turn a picture into a float tensor; 0: none."""
     count = 0
     while count < len(transforms) and _is_known(transforms[-1 - count]):
         count += 1
@@ -37,7 +37,7 @@ def tail_of(transforms: Sequence[object]) -> int:
 
 
 def _makes_floats(tail: Sequence[object]) -> bool:
-    """Whether something makes floats of bytes before anything else is computed."""
+    """Whether bytes become floats before anything else is computed."""
     first = next((_name(one) for one in tail if _name(one) not in _OTHERS), "")
     return first in _TO_FLOATS
 
@@ -56,7 +56,7 @@ def _name(transform: object) -> str:
 
 
 def candidates(torch: ModuleType, tail: Sequence[Any]) -> Iterator[list[Operation]]:
-    """What the transforms may compute of floats that hold bytes, the likeliest first."""
+    """What the transforms may compute from bytes as floats, likeliest first."""
     normalizing: list[Operation] = []
     for transform in tail:
         if _name(transform) == "Normalize":
@@ -73,7 +73,7 @@ def _by_channel(torch: ModuleType, values: Any) -> Tensor:
 
 
 def convert(pixels: Tensor, floats: Tensor, operations: Sequence[Operation]) -> None:
-    """Write into ``floats`` what the operations make of ``pixels``, bytes of the same (N, C, H, W)."""
+    """Apply the operations to ``pixels``, bytes of the same (N, C, H, W), and write to ``floats``."""
     rows = max(1, _AT_ONCE // max(1, floats[0].numel()))
     for begin in range(0, len(floats), rows):
         into = floats[begin : begin + rows]
@@ -83,7 +83,7 @@ def convert(pixels: Tensor, floats: Tensor, operations: Sequence[Operation]) -> 
 
 
 def every_byte(torch: ModuleType, channels: int) -> Tensor:
-    """A picture (C, 16, 16) whose channels hold each byte once, each channel in an order of its own."""
+    """A picture (C, 16, 16) whose channels hold each byte once, each channel in a different order."""
     rising = torch.arange(256, dtype=torch.int64)
     rows = [(rising * (2 * n + 1) + 85 * n) % 256 for n in range(channels)]  # odd factors: permutations
     made: Tensor = torch.stack(rows).to(torch.uint8).view(channels, 16, 16)

@@ -1,5 +1,5 @@
 """Whether making samples draws random numbers, and whether the script's code meets errors in it: such a
-sample may be another the next time.
+sample may differ the next time.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from .visible_state import generators_of
 
 
 class Drawing:
-    """Whether random numbers are drawn: from torch's, Python's and numpy's own streams and from generators
-    that the dataset reaches; ``apart``, in a process of ours, also by generators that are seeded by the
-    system. Other threads, by which a worker hands its batches on, do so for names of files.
+    """Whether random numbers are drawn: from the RNG states of torch, Python and numpy and from generators
+    that the dataset reaches; ``apart``, in a process of ours, also from generators seeded by the system.
+    Other threads, which a worker uses to pass on its batches, do that for file names.
     """
 
     def __init__(self, torch: ModuleType, dataset: object, apart: bool = False) -> None:
         self._torch = torch
         self._generators = generators_of(dataset)
-        self._asked = 0  # times that the system was asked for a seed, by the thread that makes samples
+        self._asked = 0  # how often the thread that makes samples asked the system for a seed
         if apart:
             self._watch_the_system()
         self.begin()
@@ -85,7 +85,7 @@ class Drawing:
 
 @contextmanager
 def as_another_process(torch: ModuleType, dataset: object, number: int) -> Iterator[None]:
-    """What is made within is made as by a loader's worker, with other seeds. For processes of ours."""
+    """Within the block, samples are made like in a loader's worker, with different seeds."""
     before, seed = state_of_streams(torch), another_seed(number)
     seed_streams(torch, seed)
     try:
@@ -104,7 +104,7 @@ class Seen:
 
 
 class MakingWatch:
-    """Looks on from ``begin`` to ``end``, again and again; ``apart`` as for ``Drawing``."""
+    """Watches from ``begin`` to ``end``, repeatedly; ``apart`` as for ``Drawing``."""
 
     def __init__(self, torch: ModuleType, dataset: object, apart: bool = False) -> None:
         self._drawing = Drawing(torch, dataset, apart)

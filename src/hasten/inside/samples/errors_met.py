@@ -1,8 +1,8 @@
-"""Errors that the script's own code meets while it makes samples, also where it handles them: what it gives
-in the place of a file that could not be read, or of an answer that did not come, is no sample to keep.
+"""Errors that the script's own code meets while it makes samples, even if it handles them: a substitute for a
+file that could not be read, or for an answer that did not arrive, must not be kept as a sample.
 
-Errors within libraries are theirs. Errors that tell code which way to go (a key that is not in a dict) come
-each time, and are none here. Where something else traces this process, a debugger say, nothing is seen.
+Errors inside libraries are not counted. Errors that control the flow (a key missing in a dict) occur each
+time, and do not count. If something else traces this process, for example a debugger, nothing is seen.
 
 Sources: https://docs.python.org/3/library/sys.monitoring.html, and sys.settrace before Python 3.12
 """
@@ -19,24 +19,24 @@ from .script_code import INSTALLED
 
 _USUAL = (LookupError, AttributeError, ImportError, StopIteration, StopAsyncIteration, GeneratorExit)
 _NAME = "hasten: errors of samples"
-_TOOLS = (4, 3, 5, 2, 1, 0)  # ids of tools; the first ones are for debuggers, coverage and profilers
+_TOOLS = (4, 3, 5, 2, 1, 0)  # tool ids; the first ones are for debuggers, coverage and profilers
 
 
 class ErrorsMet(Protocol):
-    """Of the thread that calls ``begin``, until it calls ``end``."""
+    """Errors in the thread that calls ``begin``, until it calls ``end``."""
 
     def begin(self) -> None: ...
 
     def end(self) -> str:
-        """The kind of one that was met; "" if none was."""
+        """The kind of an error that was met; "" for none."""
 
     def close(self) -> None:
-        """Nothing is looked at until it begins again."""
+        """Stop watching until it begins again."""
 
 
 @lru_cache(maxsize=1)
 def errors_met() -> ErrorsMet:
-    """The one of this process."""
+    """The instance of this process."""
     monitoring = getattr(sys, "monitoring", None)
     return _ByTracing() if monitoring is None else _ByMonitoring(monitoring)
 
@@ -110,5 +110,5 @@ class _ByMonitoring:
 
 @lru_cache(maxsize=4096)
 def _is_own(filename: str) -> bool:
-    """Whether code is the script's, and no library's."""
+    """Whether code is the script's, not a library's."""
     return not filename.startswith("<frozen") and not any(part in filename for part in INSTALLED)

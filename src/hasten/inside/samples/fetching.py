@@ -10,20 +10,20 @@ from ..training import Training
 
 
 class Fetcher(Protocol):
-    """As torch's loaders have one."""
+    """The interface of torch's fetchers."""
 
     def fetch(self, indices: Any) -> object:
         """A batch."""
 
 
 def samples_of(dataset: Any, indices: Sequence[Any]) -> Any:
-    """As torch's own loaders ask for them."""
+    """The samples, requested as torch's own loaders do."""
     several = getattr(dataset, "__getitems__", None)
     return several(indices) if several else [dataset[index] for index in indices]
 
 
 class Fetch:
-    """A loader's fetcher that asks the installed providers first, for the batch or its samples, and the
+    """A loader's fetcher that first asks the installed providers for the batch or its samples, and the
     dataset otherwise.
     """
 

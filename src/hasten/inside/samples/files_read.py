@@ -1,9 +1,8 @@
-"""Which files samples are made from: those that are opened in Python while a sample is made, and those that
-are open already.
+"""Which files samples are made from: those opened in Python while a sample is made, and those already open.
 
-A library that opens files past Python (many decoders of pictures do) is not seen, and no more are other
-programs; that more was read than is known of is told by what the kernel counts. What comes over a network is
-no file, and nobody can tell when it changes.
+Libraries that open files without Python (many picture decoders do) are not seen, nor are other programs; the
+kernel's counters show if more was read than is known. Data from a network is not a file, and its changes
+cannot be detected.
 
 Sources: https://docs.python.org/3/library/audit_events.html, proc(5) for fd, maps and io.
 """
@@ -29,34 +28,34 @@ _SYSTEMS = (
     *("/usr/lib/", "/usr/lib64/", "/usr/share/"),
 )
 _DEVICES, _SHARED = "/dev/", "/dev/shm/"
-_MADE_BY_LIBRARIES = tuple(_SHARED + name for name in ("torch_", "sem.", "nccl-"))  # other names each time
-_LOCKS = ("/lock.mdb", "-lock")  # of lmdb: whoever reads writes into it
-_OVERHEAD_BYTES = 1024  # that asking the kernel reads itself
-_TIMES_READ = 2  # a file may be looked at before it is read
+_MADE_BY_LIBRARIES = tuple(_SHARED + name for name in ("torch_", "sem.", "nccl-"))  # names differ each time
+_LOCKS = ("/lock.mdb", "-lock")  # of lmdb: readers write to it
+_OVERHEAD_BYTES = 1024  # read by asking the kernel
+_TIMES_READ = 2  # a file may be examined before it is read
 _PROGRAMS = ("subprocess.Popen", "os.posix_spawn", "os.system", "os.fork", "os.forkpty")
 _MOST_DESCRIPTORS = 4096  # looked at; a process may have more open
 
 
 class FilesRead:
-    """Hears what is opened in this process, for as long as it lives: for children that make samples.
-    ``network``: a connection was made; ``unseen``: samples were made of files that are not known. Files in
-    the folder ``but_in`` are ours.
+    """Records what is opened in this process, for its whole life: for children that make samples.
+    ``network``: a connection was made; ``unseen``: samples were made from unknown files. Files in the folder
+    ``but_in`` are ours.
     """
 
     def __init__(self, but_in: str) -> None:
         self.network = self.unseen = False
         self._heard: dict[str, None] = {}
-        self._lasting: dict[str, FileMark] = {}  # what was read once for all samples that follow
-        self._known_bytes = 0  # of files that were opened, whosever they are
+        self._lasting: dict[str, FileMark] = {}  # files read once for all later samples
+        self._known_bytes = 0  # of opened files of any kind
         self._but_in = but_in
         self._open_before = {path for path, _, _ in files_open(but_in)}
-        self._offsets: dict[int, int] | None = None  # of files that are open already, when we looked last
+        self._offsets: dict[int, int] | None = None  # of already open files, at the last look
         self._read = bytes_read()
         sys.addaudithook(self._hear)
 
     def settle(self, make: Callable[[], object]) -> None:
-        """``make`` one sample twice: what is opened the first time alone is not read again. What is open from
-        then on is read for all, also where a library opened it past Python.
+        """``make`` one sample twice: files opened only the first time are not read again. Files open from
+        then on count for all samples, even if a library opened them without Python.
         """
         first, again = ({mark[0]: mark for mark in self._after(make)} for _ in range(2))
         self._lasting.update({path: mark for path, mark in first.items() if path not in again})
@@ -65,14 +64,14 @@ class FilesRead:
         self.network = self.unseen = False
 
     def _after(self, make: Callable[[], object]) -> list[FileMark]:
-        with suppress(Exception):  # who asks for the sample will see
+        with suppress(Exception):  # the request for the sample will raise it
             make()
         return self.since()
 
     def since(self, look: bool = False) -> list[FileMark]:
-        """The files that were opened since this was asked last, as they are now, and those that were read for
-        all. ``look`` for what is unseen, from the second time on, which takes a moment: more bytes than these
-        files have, where none that is open already was read on.
+        """The files opened since the last call, as they are now, and those read for all samples. ``look`` for
+        unseen ones, from the second time on, which takes a moment: more bytes than these files have, if no
+        already open file was read further.
         """
         heard, self._heard = self._heard, {}
         found = {path: mark_of(path) for path in heard}
@@ -93,7 +92,7 @@ class FilesRead:
         elif event in _PROGRAMS:
             self.unseen = True
         elif event in _OPENING and details:
-            with suppress(Exception):  # what the script opened is not ours to judge
+            with suppress(Exception):  # whatever the script opened
                 self._hear_opened(details[0], details[2] if len(details) > 2 else os.O_RDONLY)
 
     def _hear_opened(self, path: object, flags: object) -> None:
@@ -109,8 +108,8 @@ class FilesRead:
 
 
 def files_open(but_in: str) -> list[FileMark]:
-    """Files that this process has open to be read, or mapped into memory, which are neither the system's nor
-    Python's, nor in the folder ``but_in``.
+    """Files that this process has open for reading, or mapped into memory, without the system's, Python's,
+    and those in the folder ``but_in``.
     """
     found = set(_opened(but_in).values())
     with suppress(OSError):
@@ -119,7 +118,7 @@ def files_open(but_in: str) -> list[FileMark]:
 
 
 def _opened(but_in: str) -> dict[int, str]:
-    """Those that are open to be read, by descriptor."""
+    """Files open for reading, by descriptor."""
     found = {}
     with suppress(OSError):
         for name in os.listdir("/proc/self/fd")[:_MOST_DESCRIPTORS]:
@@ -137,14 +136,14 @@ def _is_in(folder: str, path: str) -> bool:
 
 
 def bytes_read() -> int:
-    """That this process has read, files in the page cache included; 0 if the kernel does not report it."""
+    """Bytes read by this process, including from the page cache; 0 if the kernel does not report it."""
     with suppress(OSError, ValueError), open("/proc/self/io", "rb") as told:
         return int(told.readline().split()[1])
     return 0
 
 
 def has_changed(files: Sequence[Sequence[object]]) -> str:
-    """The first of the files that is not as it was; "" if all are."""
+    """The first of the files that has changed; "" if none has."""
     for path, size, changed in files:
         if mark_of(str(path)) != (path, size, changed):
             return str(path)
@@ -166,8 +165,8 @@ def _is_read_only(descriptor: str) -> bool:
 
 
 def _mapped() -> list[str]:
-    """Files mapped to be read whose code is not run."""
-    found: dict[str, bool] = {}  # path -> whether any of it is run
+    """Files mapped for reading, without executable ones."""
+    found: dict[str, bool] = {}  # path -> whether any of it is executable
     with open("/proc/self/maps", errors="replace") as maps:
         for line in maps:
             parts = line.rstrip("\n").split(None, 5)

@@ -1,9 +1,9 @@
-"""Fills a store: forked children make the samples that are missing, each in a data file of its own.
+"""Fills a store: forked children make the missing samples, each into its own data file.
 
-A child makes samples as a loader's worker process does: with one thread, and apart from the training. It
-notes which files it opened for each sample, and reads those that were open at offsets of its own. A sample is
-left out that draws random numbers, or in whose making the script's code met an error: it is made again
-whenever it is asked for. Where that is more than a few, the store is of no use.
+A child makes samples like a loader's worker process: with one thread, and separate from the training. It
+notes which files it opened for each sample, and reads already open ones at its own offsets. It leaves out
+samples that draw random numbers, or in which the script's code met an error: those are made again whenever
+they are requested. If there are more than a few, the store is useless.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from .store_folders import is_full
 from .stored_form import Unstorable, encode
 
 MOST_CHILDREN = 16
-_LOOKED_AT = 32  # samples of each child, for what they read unseen
-_LOOK_SECONDS = 5.0  # for whether files of samples that are kept have changed
-_FEW, _FEW_SHARE = 8, 0.1  # samples that may be left out, of each child or of those that it looked at
+_LOOKED_AT = 32  # samples of each child, checked for unseen reads
+_LOOK_SECONDS = 5.0  # to check whether files of kept samples have changed
+_FEW, _FEW_SHARE = 8, 0.1  # samples that may be left out, per child or of those it tried
 
 
 @dataclass(frozen=True)
 class Filled:
-    """``why``: what ended it before all samples were made; "" if nothing did. ``fatal``: the store must
-    not be used then. ``unseen``: files were read that nobody saw opened. ``left_out``: samples that are to
-    be made again each time.
+    """``why``: what ended it before all samples were made; "" if nothing did. ``fatal``: then the store must
+    not be used. ``unseen``: files were read without being seen opened. ``left_out``: samples that must be
+    made again each time.
     """
 
     made: int
@@ -49,7 +49,7 @@ class Filled:
 
 @dataclass(frozen=True)
 class Making:
-    """What a store's samples are made of. ``make``: a sample by its index, of ``dataset``."""
+    """How a store's samples are made. ``make``: a sample of ``dataset`` by its index."""
 
     torch: ModuleType
     dataset: object
@@ -59,8 +59,8 @@ class Making:
 def fill(
     making: Making, store: Store, asked: Collection[int], children: int, seconds: float, most: int
 ) -> Filled:
-    """For whoever holds the store's lock. ``asked``: the samples that are to be there. ``most``: bytes that
-    the store may have. Returns when all are made, or after so many ``seconds``.
+    """Call it holding the store's lock. ``asked``: the samples that must be there. ``most``: bytes that the
+    store may have. Returns when all are made, or after ``seconds``.
     """
     wanted = sorted({*store.missing(), *_with_changed_files(store)}.intersection(asked))
     if not wanted:
@@ -94,9 +94,7 @@ def fill(
 
 
 def _with_changed_files(store: Store) -> list[int]:
-    """Samples that are kept and were made from files that are not as they were; as many as there is time to
-    look at.
-    """
+    """Kept samples whose files have changed; as many as there is time to check."""
     found, until = [], time.monotonic() + _LOOK_SECONDS
     for number in range(store.header.samples):
         if has_changed(store.files_of(number)):
@@ -117,7 +115,7 @@ class _Work:
 
 
 def _work_and_exit(work: _Work, parent: int, write_end: int) -> NoReturn:
-    """All that a child does; nobody asks it for more than its answer, and it ends with its parent."""
+    """All that a child does; it gives one answer, and ends with its parent."""
     try:
         be_quiet_and_single(work.making.torch)
         try:
@@ -157,13 +155,13 @@ class _Child:
         return self._filled("")
 
     def _keep(self, index: int, look: bool) -> Filled | None:
-        """What ended it with this sample; None if nothing did."""
+        """What ended it at this sample; None if nothing did."""
         self._watch.begin()
         try:
             layout, body = encode(self._work.making.make(index))
         except Unstorable:
             raise
-        except Exception:  # the data set cannot make this one: it says so itself when it is asked
+        except Exception:  # the data set cannot make this one: its own error will say so
             self._watch.end()
             self._files.since()
             return None

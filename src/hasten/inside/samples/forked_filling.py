@@ -1,11 +1,11 @@
 """Makes the samples of a cache in several processes at once: forked children make a part each, while the
-training process makes its own.
+training process makes its own part.
 
-A child makes samples as a loader's worker process does: with one thread, and apart from the training. It
-writes them as plain bytes (``stored_form``) into memory that both see, where the samples then stay. It begins
-with some that were made here already: where its own are others, if only by a last bit that depends on the
-number of threads, none of its samples is taken. Whatever goes wrong in a child costs time alone: what it did
-not make is made here.
+A child makes samples like a loader's worker process: with one thread, and separate from the training. It
+writes them as plain bytes (``stored_form``) into shared memory, where the samples then stay. It begins with
+some that were already made here: if its results differ, even in a last bit that depends on the number of
+threads, none of its samples is used. Any failure in a child only costs time: whatever it did not make is made
+here.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from .sampling_proof import same_sample
 from .stored_form import decode, encode
 
 MOST_PROCESSES = 8
-_WORTH_SECONDS = 0.5  # that one process would take for what is left
-_TIMED = 32  # samples, which tell how long one takes
-_PATIENCE_SECONDS = 2.0  # for children, besides what we took for our own part
-_SLOWER = 1.5  # times as long as we took
+_WORTH_SECONDS = 0.5  # that one process would need for the rest
+_TIMED = 32  # samples timed to estimate the rest
+_PATIENCE_SECONDS = 2.0  # for children, after we finished our own part
+_SLOWER = 1.5  # times as long as our own part
 _RECORD = struct.Struct("<QQQ")  # index, bytes of the layout, bytes of the body
 _ALIGNED = 64
-_MEMORY = ("/memfd:", "/dev/shm/")  # no files of the script's that are read at an offset
-_COMPARED = 2  # samples that a child makes again, to be held against ours
+_MEMORY = ("/memfd:", "/dev/shm/")  # not files that the script reads at an offset
+_COMPARED = 2  # samples that a child makes again, to compare with ours
 _BUFFER = 2**20  # bytes
 
 Make = Callable[[int], object]
 
 
 def made_in_parallel(torch: ModuleType, make: Make, wanted: Sequence[int]) -> Iterator[tuple[int, object]]:
-    """(index, sample) of all that are ``wanted``, in any order. What making one raises here is raised."""
+    """(index, sample) for all ``wanted``, in any order. An error in making one here is raised."""
     began = time.monotonic()
     first: dict[int, object] = {}
     for index in wanted[:_TIMED]:
@@ -72,7 +72,7 @@ def made_in_parallel(torch: ModuleType, make: Make, wanted: Sequence[int]) -> It
 
 
 def _cores() -> int:
-    """That may work at once; 1 where a child could not be trusted with what the process has open."""
+    """Cores that may work at once; 1 if a child could not be trusted with the open files."""
     if not hasattr(os, "memfd_create") or shares_what_it_reads():
         return 1
     return len(os.sched_getaffinity(0))
@@ -80,8 +80,8 @@ def _cores() -> int:
 
 def shares_what_it_reads() -> bool:
     """Whether the process has something open that samples may come from and that two processes cannot read at
-    once: a connection to another (pairs of sockets without a name, as to a child, do not count), or a file
-    that is open to be read and written, whose offset a fork shares.
+    once: a connection to another process (unnamed socket pairs, as to a child, do not count), or a file open
+    for reading and writing, whose offset a fork shares.
     """
     return any(_is_shared(int(name)) for name in os.listdir("/proc/self/fd") if int(name) > 2)
 
@@ -104,7 +104,7 @@ def _has_named_peer(number: int) -> bool:
     except OSError:  # not connected
         return False
     finally:
-        found.detach()  # it is not ours to close
+        found.detach()  # we must not close it
 
 
 class _Child:
@@ -120,7 +120,7 @@ class _Child:
             _make_and_exit(torch, make, share, self._memory, parent)
 
     def samples(self, until: float) -> dict[int, object]:
-        """What it made, by index; nothing if it does not end in time, or not well."""
+        """What it made, by index; nothing if it fails or does not end in time."""
         ended, status = 0, 1
         with suppress(ChildProcessError):  # reaped already where SIGCHLD is ignored
             while not ended and time.monotonic() < until:
@@ -156,7 +156,7 @@ def _aligned(at: int) -> int:
 
 # ---- in a child
 def _make_and_exit(torch: ModuleType, make: Make, share: Sequence[int], memory: int, parent: int) -> NoReturn:
-    """Exits with 0 only if nothing was drawn: samples whose making draws are not kept."""
+    """Exits with 0 only if nothing was drawn: samples that draw are not kept."""
     code = 1
     try:
         be_quiet_and_single(torch)
@@ -169,7 +169,7 @@ def _make_and_exit(torch: ModuleType, make: Make, share: Sequence[int], memory: 
 
 
 def _write(memory: int, make: Make, share: Sequence[int], parent: int) -> None:
-    """Up to the first that cannot be made, or kept as plain bytes."""
+    """Write up to the first that cannot be made, or kept as plain bytes."""
     buffer = bytearray()
     for index in share:
         if os.getppid() != parent:
@@ -188,7 +188,7 @@ def _write(memory: int, make: Make, share: Sequence[int], parent: int) -> None:
 
 
 def _flush(memory: int, buffer: bytearray) -> None:
-    """The buffer's length is a multiple of ``_ALIGNED`` here, so that the next record begins at one."""
+    """The buffer's length is a multiple of ``_ALIGNED`` here, so that the next record starts at one."""
     rest = memoryview(bytes(buffer))
     while rest:
         rest = rest[os.write(memory, rest) :]

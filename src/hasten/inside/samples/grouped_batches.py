@@ -1,4 +1,4 @@
-"""The batches that a script's sampler draws, made again of samples of like length."""
+"""The batches that a script's sampler draws, regrouped by similar sample length."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Batch = list[Any]
 
 
 def regrouped(batches: Sequence[Batch], lengths: Sequence[int]) -> list[Batch]:
-    """The same samples in as many batches of the same sizes, each of samples of like length, in random order.
-    A last batch that is smaller stays as it is. Equal ``batches`` give equal ones; nothing global is drawn.
+    """The same samples in as many batches of the same sizes, each with samples of similar length, in random
+    order. A smaller last batch stays as it is. Equal ``batches`` give equal results; nothing global is drawn.
     """
     if not batches:
         return []
@@ -28,24 +28,24 @@ def regrouped(batches: Sequence[Batch], lengths: Sequence[int]) -> list[Batch]:
 
 
 def columns_of(batches: Sequence[Batch], lengths: Sequence[int]) -> int:
-    """How much there is of batches that are padded to their longest sample."""
+    """Total columns if batches are padded to their longest sample."""
     return sum(len(batch) * max(lengths[int(index)] for index in batch) for batch in batches)
 
 
 @dataclass
 class Grouping:
-    """What became of one data set's batches. ``together``: batches that are sorted at a time."""
+    """The results for one data set's batches. ``together``: batches that are sorted at a time."""
 
     lengths: Sequence[int]
     together: int
-    seconds: float = 0.0  # that reading the lengths took
+    seconds: float = 0.0  # for reading the lengths
     batches: int = 0
-    columns: int = 0  # of batches that were made again, and as they were drawn
+    columns: int = 0  # of batches after regrouping, and as drawn
     columns_drawn: int = 0
     why_not: str = ""  # batches are left as they are drawn from here on
 
     def of(self, batches: list[Batch]) -> list[Batch]:
-        """These batches made again; as they are where a sample is not known or one would come twice."""
+        """These batches regrouped; unchanged if a sample is not known or one would come twice."""
         try:
             made = [] if self.why_not else regrouped(batches, self.lengths)
             if sorted(map(int, _flat(made))) != sorted(map(int, _flat(batches))):
@@ -53,7 +53,7 @@ class Grouping:
                 return batches
             self.columns += columns_of(made, self.lengths)
             self.columns_drawn += columns_of(batches, self.lengths)
-        except Exception as error:  # indices of another kind, or the data set has grown
+        except Exception as error:  # unknown kind of index, or the data set has grown
             self.why_not = f"the samples that are drawn are not known: {type(error).__name__}: {error}"
             return batches
         self.batches += len(made)
@@ -65,7 +65,7 @@ def _flat(batches: Sequence[Batch]) -> list[Any]:
 
 
 class GroupedBatches:
-    """Stands in for a script's batch sampler. What is asked of it besides batches is answered by that."""
+    """Replaces a script's batch sampler. Everything except batches comes from the original."""
 
     def __init__(self, drawn: Any, grouping: Grouping) -> None:
         self._drawn = drawn
@@ -80,6 +80,6 @@ class GroupedBatches:
         return len(self._drawn)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_drawn":  # of a copy that is being made
+        if name == "_drawn":  # while being copied
             raise AttributeError(name)
         return getattr(self._drawn, name)

@@ -1,11 +1,11 @@
 """Batches of an evaluation, kept in memory after the loader's own processes made them once.
 
-They are given again only on proof that making them is deterministic. While they are made, no random number
-may be drawn, and the script's own code may meet no error, for which it might give something else: all
+They are reused only if making them is proven deterministic. While they are made, no random number may be
+drawn, and the script's own code may not meet an error, for which it might return something else: all
 processes that make them are watched. Then some are made again in a forked child, in which nothing can disturb
-the training: they must be equal byte for byte to those kept, the random streams must not move, and the
-dataset must not change. What they are made of (``visible_state``) is compared before every pass, and the
-proof is repeated in the 2nd, 4th, 8th pass and so on.
+the training: they must equal the kept ones byte for byte, the RNG states must not move, and the dataset must
+not change. What they are made from (``visible_state``) is compared before every pass, and the proof is
+repeated in the 2nd, 4th, 8th pass and so on.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from .worker_starts import can_run_ours
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
-_PROVEN_AT_ONCE = 4  # batches made again before the first pass that is given from memory
-_PROOF_SECONDS = 2.0  # after which it is judged by what was made until then
-_MOST_CHANGES = 2  # evaluations before which the data had changed, until a loader is left alone
+_PROVEN_AT_ONCE = 4  # batches made again before the first pass from memory
+_PROOF_SECONDS = 2.0  # after which what was made so far decides
+_MOST_CHANGES = 2  # data changes between evaluations until a loader is left alone
 _MOST_IN_VAIN = 2
 
 
 class KeptBatches:
-    """Of loaders of one indexed dataset that are alike and read it in order. ``why_not``: why they are not
-    given; "" until that is known, and ``tell`` is told. ``room``: whether so many bytes more may be kept.
+    """For similar loaders that read one indexed dataset in order. ``why_not``: why they are not reused; ""
+    until that is known, and ``tell`` gets it. ``room``: whether this many more bytes may be kept.
     """
 
     def __init__(
@@ -54,13 +54,13 @@ class KeptBatches:
         self._torch = torch
         self._room = room
         self._batches: list[object] = []
-        self._watch: MakingWatch | None = None  # where this process makes them
-        self._told: Counts | None = None  # by workers, which may stay for other passes
+        self._watch: MakingWatch | None = None  # if this process makes them
+        self._told: Counts | None = None  # from workers, which may stay for other passes
         self._state: State = {}
-        self._whole = False  # a pass was kept from its first batch to its last
+        self._whole = False  # one pass was kept completely
         self._given = 0  # passes from memory
         self._changes = 0
-        self._in_vain = 0  # passes that were begun to be kept, and were not read to their end
+        self._in_vain = 0  # passes that were kept but not read to their end
         self._size = loader.batch_size or 0
         self._name = type(loader.dataset).__name__
         self._dataset = id(loader.dataset)
@@ -70,7 +70,7 @@ class KeptBatches:
 
     # ---- keeping
     def begin(self, loader: DataLoader[object]) -> None:
-        """A pass begins whose batches are to be kept."""
+        """A pass begins whose batches will be kept."""
         self._in_vain += 1
         if self._in_vain > _MOST_IN_VAIN:
             self.give_up(f"{self._name} is not read to its end")
@@ -89,11 +89,11 @@ class KeptBatches:
             self._told = Counts()
 
     def watched_start(self, loader: DataLoader[object]) -> WatchedStart | None:
-        """In the place of its ``worker_init_fn`` while the pass that was begun starts its workers."""
+        """Replaces its ``worker_init_fn`` while the pass starts its workers."""
         return None if self._told is None else WatchedStart(loader.worker_init_fn, self._told)
 
     def made(self, make: Callable[[], object]) -> object:
-        """What ``make`` gives: a batch that is to be kept."""
+        """Returns ``make``'s result: a batch to keep."""
         watch = self._watch
         if watch is None:
             return make()
@@ -106,7 +106,7 @@ class KeptBatches:
                 self.give_up(why)
 
     def add(self, batch: object) -> None:
-        """The next batch of the pass, of which a copy is kept."""
+        """The next batch of the pass; a copy is kept."""
         if self.why_not:
             return
         if kind := incomparable(batch):
@@ -119,11 +119,11 @@ class KeptBatches:
             self.give_up(f"there is no room for all batches of {self._name}")
         else:
             self.nbytes += copier.nbytes
-            with self._torch.inference_mode(False):  # a tensor of that mode stays one for ever
+            with self._torch.inference_mode(False):  # an inference tensor stays one for ever
                 self._batches.append(copier.copied())
 
     def end(self, batches: int) -> None:
-        """The pass has come to its end, after this many batches."""
+        """The pass has ended, after this many batches."""
         if self._told is not None and self._told.given_up:
             self.give_up(self._told.given_up)
         self._stop_watching()
@@ -144,9 +144,9 @@ class KeptBatches:
         self._tell(why)
         self.forget()
 
-    # ---- giving
+    # ---- reusing
     def may_be_given(self, loader: DataLoader[object]) -> bool:
-        """Whether the pass that begins now may be given from memory."""
+        """Whether the pass that begins now may come from memory."""
         if self.why_not or not self._whole:
             return False
         changed = difference(self._state, state_of(loader))
@@ -166,7 +166,7 @@ class KeptBatches:
         return True
 
     def batch(self, position: int, indices: Sequence[Any]) -> object:
-        """A copy of the batch at ``position``, which the script may write into; None if it is not that of
+        """A copy of the batch at ``position``, which the script may write to; None if it is not the batch of
         these ``indices``.
         """
         first = position * self._size
@@ -183,7 +183,7 @@ class KeptBatches:
         return sorted({last * k // (_PROVEN_AT_ONCE - 1) for k in range(_PROVEN_AT_ONCE)})
 
     def _examine(self, loader: DataLoader[object], positions: list[int]) -> tuple[str, int]:
-        """In a process of its own: ("", 0) where batches made again are as those kept, else (why not, 0)."""
+        """In a separate process: ("", 0) if batches made again equal the kept ones, or (why not, 0)."""
         drawing, every = Drawing(self._torch, loader.dataset, apart=True), list(indices_of(loader))
         began = time.monotonic()
         for number, position in enumerate(positions):
@@ -200,7 +200,7 @@ class KeptBatches:
 
 
 def indices_of(loader: Any) -> Iterator[list[int]]:
-    """Of each batch of a loader that reads in order."""
+    """Indices of each batch of a loader that reads in order."""
     samples, size = len(loader.dataset), int(loader.batch_size)
     for first in range(0, samples, size):
         if first + size <= samples or not loader.drop_last:

@@ -1,10 +1,10 @@
-"""Worker processes that stay for the next epoch, and begin it as new ones would.
+"""Worker processes that stay for the next epoch, and start it as new ones would.
 
-A new worker is a copy of the training process as it is when an epoch begins; its random streams are seeded by
-that epoch's base seed, and ``worker_init_fn`` is called in it. A worker that stays is as good where the
-training process shows what it showed when the worker was started (``visible_state``), and so does the
-worker: it is asked before each epoch. Then its streams are seeded, and ``worker_init_fn`` is called, as in a
-new one. Where anything differs, workers are started again, as without us.
+A new worker is a copy of the training process as of the epoch's start; its RNG states are seeded from that
+epoch's base seed, and ``worker_init_fn`` is called in it. A worker that stays is equivalent if the training
+process's visible state (``visible_state``) is what it was when the worker was started, and so is the
+worker's: it is asked before each epoch. Then its RNG states are seeded and ``worker_init_fn`` is called, as
+in a new one. If anything differs, workers are started again, as without us.
 
 Source: https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading
 """
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 
 _QUESTION = "hasten: is all as it was when you began?"
 _ARGUMENTS = {"index_queue", "collate_fn", "base_seed", "init_fn", "worker_id"}
-_DATASET, _HOLDER = "dataset", "dataset_holder"  # since torch 2.15 in a list, which the worker empties
+_DATASET, _HOLDER = "dataset", "dataset_holder"  # since torch 2.15 in a list that the worker empties
 _NAME = "kept workers"  # in Training.kept
-_LONGEST = 200  # bytes of an answer: a pipe takes them at once
-_LOOK_SECONDS = 0.1  # between two looks at whether workers live
+_LONGEST = 200  # bytes of an answer: a pipe takes this much at once
+_LOOK_SECONDS = 0.1  # between two checks that workers live
 
 
 class KeptWorkers:
-    """Of all loaders of a training. ``resumed`` counts epochs that were begun by workers that had stayed;
+    """For all loaders of a training. ``resumed`` counts epochs started by workers that had stayed;
     ``renewed`` says why workers were started again.
     """
 
@@ -58,7 +58,7 @@ class KeptWorkers:
         self.resumed = 0
         self.renewed: dict[str, None] = {}
         self._training = training
-        self._answers = -1  # where workers that are being started write their answers
+        self._answers = -1  # where starting workers write their answers
         self._held: weakref.WeakKeyDictionary[LoaderIterator, _Held] = weakref.WeakKeyDictionary()
         module = worker_module()
         self._signature = inspect.signature(getattr(module, WORKER_LOOP))
@@ -70,7 +70,7 @@ class KeptWorkers:
 
     @classmethod
     def of(cls, training: Training) -> KeptWorkers | None:
-        """Those of this training; None if no technique keeps any."""
+        """The instance of this training; None if no technique keeps workers."""
         found = training.kept.get(_NAME)
         return found if isinstance(found, cls) else None
 
@@ -80,7 +80,7 @@ class KeptWorkers:
         return len(self._held)
 
     def holds(self, loader: DataLoader[object]) -> bool:
-        """Whether workers of this loader stay now."""
+        """Whether workers of this loader are being kept."""
         return any(loader is one() for one in (held.loader for held in self._held.values()))
 
     def may_go_on(self, loader: DataLoader[object], iterator: LoaderIterator) -> bool:
@@ -90,7 +90,7 @@ class KeptWorkers:
             return False
         try:
             reason = difference(held.state, _state_of(loader)) or held.asked(iterator)
-        except Exception as error:  # what the script's own objects raise when they are looked at
+        except Exception as error:  # errors of the script's own objects when examined
             reason = f"{type(error).__name__}: {error}"
         if reason:
             self.renewed[f"{reason} changed between two epochs"] = None
@@ -100,8 +100,8 @@ class KeptWorkers:
     def starting(
         self, loader: DataLoader[object], made: list[LoaderIterator], forked: bool
     ) -> Iterator[None]:
-        """Within, workers are started that are to stay; ``made`` gets their iterator. Workers that are not
-        ``forked`` cannot be asked.
+        """Within the block, workers are started that will stay; ``made`` gets their iterator. Workers that
+        are not ``forked`` cannot be asked.
         """
         state = _state_of(loader)
         if not forked:
@@ -121,8 +121,8 @@ class KeptWorkers:
                 os.close(answers)
 
     def go_on(self, iterator: LoaderIterator, base_seed: int) -> None:
-        """The iterator is about to tell its workers, if they are kept here, to go on: they begin with this
-        seed. Ranks seed the workers of their own otherwise: those go on with the numbers that they have.
+        """The iterator is about to tell its workers, if kept here, to resume: they start with this seed.
+        Ranks seed their own workers in another way: those continue with their own numbers.
         """
         if iterator not in self._held:
             return
@@ -133,7 +133,7 @@ class KeptWorkers:
 
     # ---- in a worker
     def _around_loop(self, original: Call) -> Call:
-        @functools.wraps(original)  # it is handed by name to workers that are not forked
+        @functools.wraps(original)  # it is passed by name to workers that are not forked
         def loop(*args: object, **kwargs: object) -> object:
             if self._answers < 0:
                 return original(*args, **kwargs)
@@ -145,7 +145,7 @@ class KeptWorkers:
 
 
 class _Held:
-    """What the training process showed when workers were started, and where they answer."""
+    """The training process's visible state when workers were started, and where they answer."""
 
     def __init__(self, loader: DataLoader[object], state: State, answers: int | None) -> None:
         self.loader = weakref.ref(loader)
@@ -153,7 +153,7 @@ class _Held:
         self._answers = answers
 
     def asked(self, iterator: LoaderIterator) -> str:
-        """What a worker says has changed in it; "" if nothing has in any."""
+        """What a worker reports as changed; "" if nothing changed in any."""
         if self._answers is None:
             return ""
         processes = worker_processes(iterator)
@@ -172,7 +172,7 @@ class _Held:
 
 
 class _Listening:
-    """A worker's queue of indices. It answers our question, and begins an epoch as a new worker would."""
+    """A worker's queue of indices. It answers our question, and starts an epoch as a new worker would."""
 
     def __init__(self, training: Training, given: dict[str, Any], answers: int) -> None:
         self._training = training
@@ -200,7 +200,7 @@ class _Listening:
     def _answer(self) -> None:
         changed = difference(self._state, visible_state(*self._watched))
         line = changed.replace("\n", " ").encode(errors="replace")[:_LONGEST] + b"\n"
-        with suppress(OSError):  # nobody listens any more
+        with suppress(OSError):  # no longer listening
             os.write(self._answers, line)
 
     def __getattr__(self, name: str) -> object:

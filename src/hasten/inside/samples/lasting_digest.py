@@ -1,10 +1,9 @@
-"""A digest of what a data set is made of, the same in every process that makes the same data set.
+"""A digest of a data set's content, the same in every process that makes the same data set.
 
-Taken into it are the attributes, down to the last: numbers, strings, arrays and tensors by their values,
-functions by their code, other objects by their class and attributes, or by what pickle would write of them.
-Of functions and classes of the script's own it is also what their code names: globals, attributes of its
-modules, variables of the environment. What cannot be told that way is named, and such a data set gets no
-digest.
+It includes the attributes at every level: numbers, strings, arrays and tensors by value, functions by their
+code, other objects by class and attributes, or by what pickle would write. For the script's own functions and
+classes it also includes what their code names: globals, attributes of its modules, environment variables.
+Anything that cannot be covered is named, and such a data set gets no digest.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from .script_code import environment_named_by, is_librarys, named_by, parts_of
 
 _MOST_DEPTH = 200
 _BY_REPR = (complex, range, slice, re.Pattern, enum.Enum, pathlib.PurePath)
-_NO_SAMPLES = {"__init__", "__new__", "__repr__", "__str__"}  # methods that make none
+_NO_SAMPLES = {"__init__", "__new__", "__repr__", "__str__"}  # methods that do not make samples
 _CACHED = type(functools.lru_cache(len))
 _BY_NAME = (
     logging.Logger,
@@ -45,7 +44,7 @@ _BY_NAME = (
 
 
 class NoDigest(Exception):
-    """The message names what cannot be told by value."""
+    """The message names what has no value to compare."""
 
 
 def lasting_digest(value: object) -> str:
@@ -58,8 +57,8 @@ def lasting_digest(value: object) -> str:
 class _Digest:
     def __init__(self) -> None:
         self._hash = hashlib.blake2b(digest_size=20)
-        self._seen: dict[int, int] = {}  # id -> number, of what can hold itself
-        self._held: list[object] = []  # so that ids stay theirs
+        self._seen: dict[int, int] = {}  # id -> number, for things that can contain themselves
+        self._held: list[object] = []  # keeps ids from being reused
         self._classes: set[type] = set()
 
     def hexdigest(self) -> str:
@@ -119,7 +118,7 @@ class _Digest:
             begin = numpy.frombuffer(value._mmap, numpy.uint8).ctypes.data  # views keep the whole's offset
             place = value.offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
             place += value.ctypes.data - begin
-            # that the file is as it was is seen to elsewhere
+            # that the file is unchanged is checked elsewhere
             self._put(os.path.abspath(value.filename), str(place), str(value.strides))
         elif value.dtype.hasobject:
             for part in value.ravel().tolist():
@@ -154,7 +153,7 @@ class _Digest:
             self._own_class(value, depth)
 
     def _own_class(self, kind: type, depth: int) -> None:
-        """What classes of the script's hold for all of their objects: each is taken in once."""
+        """What the script's classes hold for all of their objects: each is included once."""
         for one in kind.__mro__:
             if one in self._classes or is_librarys(one.__module__):
                 continue
@@ -176,7 +175,7 @@ class _Digest:
         self._put(str(getattr(value, "name", None) or getattr(value, "__name__", "")))
 
     def file(self, value: Any, depth: int) -> None:
-        """Its name; that it is as it was is seen to elsewhere."""
+        """Its name; that it is unchanged is checked elsewhere."""
         self._put(str(getattr(value, "name", "")), str(getattr(value, "mode", "")))
 
     def attributes(self, value: Any, depth: int) -> None:
@@ -204,7 +203,7 @@ Add = Callable[[_Digest, Any, int], None]
 
 
 def find(kind: type, value: Any) -> Add:
-    """How values of a kind are taken in."""
+    """How values of a kind are included."""
     if kind in (list, tuple):
         return _Digest.sequence
     if kind in (dict, types.MappingProxyType):
@@ -246,8 +245,8 @@ def _of_an_object(kind: type, value: Any) -> Add:
 
 
 def _shows_all(kind: type) -> bool:
-    """Whether what objects of a class hold is seen in their attributes and elements. A compiled class keeps
-    more where nobody sees it.
+    """Whether all that objects of a class hold is in their attributes and elements. A compiled class keeps
+    more where it cannot be seen.
     """
     if kind in (object, list, tuple, dict):
         return True
@@ -272,7 +271,7 @@ def _can_be_pickled(value: object) -> bool:
 
 
 def _is_in_a_file(numpy: Any, value: Any) -> bool:
-    """Whether an array's values are those of a file, as it lies on the disk."""
+    """Whether an array's values are those of a file on disk."""
     mapped = isinstance(value, numpy.memmap) and value.filename is not None and value.mode != "c"
     return mapped and getattr(value, "_mmap", None) is not None
 
@@ -285,7 +284,7 @@ def _content_of(cell: Any) -> object:
 
 
 def _is_plain(value: Any, depth: int = 4) -> bool:
-    """Whether it holds Python's own numbers and strings alone, in lists and tuples."""
+    """Whether it holds only Python's own numbers and strings, in lists and tuples."""
     if depth == 0:
         return False
     for part in value:

@@ -1,8 +1,8 @@
-"""A data set whose pictures become tensors late, with their batch: a shallow copy of the script's own.
+"""A data set whose pictures become tensors late, as a batch: a shallow copy of the script's own.
 
-What a data set, or one that it wraps, holds of transforms is looked through: a list of them that ends with
-those that make tensors of pictures (torchvision's ``Compose``), such a transform by itself, and torchvision's
-pair of transforms of a picture and of its target.
+It searches the transforms that a data set, or one that it wraps, holds: a list of them that ends with those
+that turn pictures into tensors (torchvision's ``Compose``), such a transform alone, and torchvision's pair of
+transforms for a picture and its target.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _DEPTH = 8  # data sets within each other
 
 
 class LateDataset:
-    """``copy`` makes samples with Pixels in the place of tensors, by ``lates``. ``copied``: how parts of the
-    data set are copied. Raises LookupError if there is nothing to put off.
+    """``copy`` makes samples with Pixels instead of tensors, using ``lates``. ``copied``: how parts of the
+    data set are copied. Raises LookupError if there is nothing to delay.
     """
 
     def __init__(self, torch: ModuleType, dataset: object, copied: Callable[[Any], Any] = copy.copy) -> None:
@@ -43,12 +43,12 @@ class LateDataset:
 
     @property
     def transforms(self) -> list[object]:
-        """Those that are put off."""
+        """The delayed transforms."""
         return [one for late in self.lates for one in late.tail]
 
     @property
     def tails(self) -> list[object]:
-        """The transforms that are put off, with what they hold."""
+        """The delayed transforms, with what they hold."""
         return [held for one in self.transforms for held in (one, *_held_by(one))]
 
     def _now(self) -> Iterator[object]:
@@ -59,7 +59,7 @@ class LateDataset:
 
     # ---- copies
     def _dataset(self, dataset: Any, depth: int) -> Any:
-        """A copy, or None if there is nothing to put off."""
+        """A copy, or None if there is nothing to delay."""
         if not depth or not hasattr(dataset, "__dict__"):
             return None
         values = {name: self._transform(value) for name, value in vars(dataset).items()}
@@ -68,7 +68,7 @@ class LateDataset:
         return self._copied(dataset, values)
 
     def _wrapped(self, held: Mapping[str, Any], depth: int) -> dict[str, Any]:
-        """Of what torch's Subset or ConcatDataset holds: copies of the data sets that are wrapped."""
+        """Copies of the data sets that torch's Subset or ConcatDataset wraps."""
         several = held.get("datasets")
         if isinstance(several, list):
             copies = [self._dataset(one, depth) for one in several]
@@ -95,7 +95,7 @@ class LateDataset:
         return None if last is None else self._copied(value, {"transforms": [*transforms[:begin], last]})
 
     def _late(self, tail: Any) -> Late:
-        """The same for the same transforms: a data set may hold them twice."""
+        """One object per transforms object: a data set may hold them twice."""
         for late in self.lates:
             if same_objects(late.tail, tail):
                 return late
@@ -121,7 +121,7 @@ def _held_by(value: object) -> list[object]:
 
 
 def puts_off(torch: ModuleType, dataset: object) -> bool:
-    """Whether there is something to put off; nothing of the script's is copied."""
+    """Whether there is something to delay; copies nothing of the script's."""
     try:
         return bool(LateDataset(torch, dataset, copied=lambda value: SimpleNamespace()).lates)
     except Exception:  # of the script's own objects

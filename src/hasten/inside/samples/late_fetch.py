@@ -1,7 +1,7 @@
 """Makes batches of pictures that become tensors together, in the training process and in loaders' workers.
 
-Whatever goes wrong in making one, the batch is made as without us, from the same random state. Now and then a
-sample is made as without us, too, and compared.
+If anything goes wrong in making one, the batch is made as without us, from the same RNG state. Now and then a
+sample is also made as without us, and compared.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BETWEEN_CHECKS = 64  # batches
 
 
 class LateBatches:
-    """Of one data set, in one process, for one pass. ``slot``: where it counts; ``gather`` as for
+    """For one data set, in one process, for one pass. ``slot``: where it counts; ``gather`` as for
     ``collate``.
     """
 
@@ -39,7 +39,7 @@ class LateBatches:
         slot: int,
         gather: Gather = floats_of,
     ) -> None:
-        """Raises LookupError if the data set is another than what was proven."""
+        """Raises LookupError if the data set differs from the proven one."""
         self._gather = gather
         self._torch = torch
         self.dataset = dataset
@@ -50,7 +50,7 @@ class LateBatches:
         self._late = proof.trusted(torch, dataset)
 
     def batch(self, indices: Any) -> object:
-        """None if it is to be made as without us."""
+        """None if it must be made as without us."""
         wanted = listed(indices)
         if not wanted or self._counts.given_up or not self._is_right_now():
             return None
@@ -60,14 +60,14 @@ class LateBatches:
             checked = self._checked(wanted[0], before)
         except Exception as error:
             set_streams(self._torch, before)
-            batch = self._as_without_us(wanted)  # raises what is wrong with the samples themselves
+            batch = self._as_without_us(wanted)  # raises the samples' own errors
             self._counts.give_up(f"a batch could not be made ({type(error).__name__}: {error})")
             return batch
         self._counts.add(self._slot, len(wanted), 0, checked)
         return batch
 
     def _collated(self, samples: Sequence[object]) -> object:
-        """Raises TypeError if what is to become floats later could not be found again."""
+        """Raises TypeError if what should become floats later could not be found again."""
         if self._gather is floats_of:
             return collate(samples)
         put: list[object] = []
@@ -87,11 +87,11 @@ class LateBatches:
         return self._torch.utils.data.default_collate(samples_of(self.dataset, indices))
 
     def left(self, samples: int) -> None:
-        """So many were made as without us."""
+        """This many were made as without us."""
         self._counts.add(self._slot, 0, samples, 0)
 
     def _is_right_now(self) -> bool:
-        """Looks at the script's data set, which may have changed, and takes it as it is now."""
+        """Examines the script's data set, which may have changed, and adopts its current state."""
         if self._torch.get_default_dtype() != self._torch.float32:
             return False
         if not self._late.is_as_it_was:
@@ -105,7 +105,7 @@ class LateBatches:
         return True
 
     def _checked(self, index: Any, before: State) -> int:
-        """Compare, at first and every so many batches, a sample with the script's own; the streams stay as
+        """Compare a sample with the script's own, at first and after every few batches; RNG states stay as
         they are. Raises ValueError.
         """
         self._until_check -= 1
@@ -126,7 +126,7 @@ class LateBatches:
 
 
 class HandedProof:
-    """What a worker process needs to make batches so."""
+    """What a worker process needs to make batches this way."""
 
     def __init__(self, proof: Proven, counts: Counts, gather: Gather) -> None:
         self._proof, self._counts, self._gather = proof, counts, gather
@@ -155,7 +155,7 @@ class LateFetch:
 
 
 def is_usual(torch: ModuleType, collate: Call) -> bool:
-    """Whether batches are made as torch makes them, which a script may have changed."""
+    """Whether batches are made by torch's own functions, which a script may have replaced."""
     functions = collating()
     return (
         collate is torch.utils.data.default_collate

@@ -1,9 +1,9 @@
-"""Pictures that wait for their batch: they become tensors together, where each would become one by itself.
+"""Pictures that wait for their batch: they become tensors together instead of one by one.
 
-``Late`` stands in a list of transforms for those at its end that make a tensor of a picture. It hands on the
-picture's bytes (``Pixels``), from which ``collate`` makes the tensor of a whole batch. What is not proven to
-come out the same goes through the script's own transforms at once, or, where the pictures of a batch differ,
-when they are collated.
+``Late`` replaces the transforms at the end of a list that turn a picture into a tensor. It passes on the
+picture's bytes (``Pixels``), from which ``collate`` makes the tensor of a whole batch. Anything without proof
+of equal results goes through the script's own transforms at once or, if the pictures of a batch differ, when
+they are collated.
 
 Source: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.default_collate
 """
@@ -25,15 +25,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Gather: TypeAlias = "Callable[[Sequence[Pixels]], object]"
-"""Pictures that go with each other -> what stands for their batch."""
+"""Compatible pictures -> the representation of their batch."""
 
-_MODES = {"L": 1, "RGB": 3, "RGBA": 4}  # of Pillow's: bytes a pixel
-_CHANNELS = (1, 3, 4)  # of pictures that are tensors already
+_MODES = {"L": 1, "RGB": 3, "RGBA": 4}  # Pillow modes: bytes per pixel
+_CHANNELS = (1, 3, 4)  # for pictures that are already tensors
 _ALL = {**_MODES, **{f"tensor {count}": count for count in _CHANNELS}}
 
 
 class Pixels:
-    """A picture's bytes: of ``kind``, of ``shape`` as they lie (height, width, channels, or a tensor's)."""
+    """A picture's bytes: of ``kind``, of ``shape`` in their own layout (height, width, channels, or a
+    tensor's).
+    """
 
     __slots__ = ("data", "kind", "late", "shape")
 
@@ -41,7 +43,7 @@ class Pixels:
         self.late, self.kind, self.shape, self.data = late, kind, shape, data
 
     def finished(self) -> object:
-        """What the script's own transforms make of it."""
+        """The result of the script's own transforms."""
         if isinstance(self.data, bytes):
             picture = _pillow().frombytes(self.kind, (self.shape[1], self.shape[0]), self.data)
             return self.late.finish(picture)
@@ -55,7 +57,7 @@ class Pixels:
 
 
 class Late:
-    """In the place of ``tail``. ``operations`` by kind of picture: what is proven to be computed of it."""
+    """Replaces ``tail``. ``operations`` by kind of picture: the proven computation."""
 
     def __init__(self, torch: ModuleType, tail: Sequence[Transform]) -> None:
         self._torch = torch
@@ -69,7 +71,7 @@ class Late:
         return self.finish(*values) if pixels is None else pixels
 
     def finish(self, *values: Any) -> object:
-        """As without us."""
+        """The result as without us."""
         for transform in self.tail:
             made = transform(*values)
             values = made if len(values) > 1 else (made,)
@@ -85,7 +87,7 @@ class Late:
         return Pixels(self, kind, (height, width, _MODES[kind]), value.tobytes())
 
     def batch(self, pictures: Sequence[Pixels]) -> Tensor:
-        """The tensor that the tensors of these pictures would be stacked to."""
+        """The tensor that stacking the tensors of these pictures would give."""
         torch = self._torch
         pixels = planes(side_by_side(torch, pictures), pictures[0].kind)
         shape = tuple(pixels.shape)
@@ -111,14 +113,14 @@ class Late:
         """Try every byte on each kind of picture; which candidate computes the same, by kind."""
         found = {}
         for kind, channels in _ALL.items():
-            with suppress(Exception):  # of the script's own: pictures of this kind never come through
+            with suppress(Exception):  # the script's own error: pictures of this kind never get through
                 number = self._number(kind, _picture(self._torch, kind, channels))
                 if number is not None:
                     found[kind] = number
         return found
 
     def _number(self, kind: str, picture: Any) -> int | None:
-        """Of the candidate that computes what the transforms do."""
+        """The number of the candidate that computes what the transforms do."""
         expected = self.finish(picture)
         wanted = self._torch.utils.data.default_collate([expected, expected])
         for number, operations in enumerate(candidates(self._torch, self.tail)):
@@ -129,14 +131,14 @@ class Late:
         return None
 
     def trust(self, proven: dict[str, int]) -> None:
-        """Take what ``prove`` found, here or in another process."""
+        """Adopt what ``prove`` found, here or in another process."""
         every = list(candidates(self._torch, self.tail))
         self.operations = {kind: every[number] for kind, number in proven.items()}
         self._tables.clear()
 
 
 def same_values(ours: Tensor, theirs: Any) -> bool:
-    """Equal to the last bit, however they lie in memory."""
+    """Equal to the last bit, whatever the memory layout."""
     alike = getattr(theirs, "shape", None) == ours.shape
     return alike and same_batch(ours.contiguous(), theirs.contiguous())
 
@@ -146,8 +148,8 @@ def floats_of(pictures: Sequence[Pixels]) -> object:
 
 
 def collate(samples: Sequence[object], gather: Gather = floats_of) -> object:
-    """As ``default_collate`` of the samples that these would be without us, with what ``gather`` makes in the
-    place of batches of pictures.
+    """Like ``default_collate`` of the samples as they would be without us, with ``gather``'s result instead
+    of batches of pictures.
     """
     functions = collating()
 
@@ -172,7 +174,7 @@ def holds_pixels(sample: Any) -> bool:
 
 
 def side_by_side(torch: ModuleType, pictures: Sequence[Pixels]) -> Tensor:
-    """Bytes as they lie in each picture."""
+    """Bytes in each picture's own layout."""
     first = pictures[0]
     pixels: Tensor
     if isinstance(first.data, bytes):
@@ -189,7 +191,7 @@ def planes(pixels: Tensor, kind: str) -> Tensor:
 
 
 def _kind_of(torch: ModuleType, value: Any) -> str:
-    """ "" if it is no picture of bytes."""
+    """ "" if it is not a picture of bytes."""
     if isinstance(value, torch.Tensor):
         here = value.dtype == torch.uint8 and value.ndim == 3 and value.device.type == "cpu"
         return f"tensor {value.shape[0]}" if here else ""
@@ -206,5 +208,5 @@ def _picture(torch: ModuleType, kind: str, channels: int) -> Any:
 
 
 def _pillow() -> Any:
-    """Its module of images, which the script has imported where it has pictures of it."""
+    """Pillow's Image module, which the script has imported if it has such pictures."""
     return sys.modules["PIL.Image"]

@@ -1,8 +1,8 @@
 """Proof that batches whose pictures become tensors late are the script's own.
 
-A forked child, in which nothing can disturb the training, makes some samples both ways from the same random
-state. Batches must be equal in every byte and stride, the random streams must end up the same, and neither
-the data set nor its transforms may change by it.
+A forked child, in which nothing can disturb the training, makes some samples both ways from the same RNG
+state. Batches must be equal in every byte and stride, the RNG states must end up the same, and neither the
+data set nor its transforms may change.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .late_dataset import LateDataset
 from .late_pictures import collate, holds_pixels
 from .sampling_proof import incomparable, spread, state_of, states_of, told_apart
 
-_SECONDS = 1.0  # after which it is judged by what was made until then
+_SECONDS = 1.0  # after which what was made so far decides
 _PATIENCE_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
 class Proven:
     """``reason``: why samples are left as they are, "" if they are proven. ``kinds``: for each ``Late``
-    of the data set what it may put off.
+    of the data set what it may delay.
     """
 
     reason: str
@@ -34,7 +34,7 @@ class Proven:
     channels_last: bool = False
 
     def trusted(self, torch: ModuleType, dataset: object) -> LateDataset:
-        """The data set as it is now. Raises LookupError if it is another than what was proven."""
+        """The data set as it is now. Raises LookupError if it differs from the proven one."""
         late = LateDataset(torch, dataset)
         if len(late.lates) != len(self.kinds):
             raise LookupError(f"{type(dataset).__name__} has other transforms than before")
@@ -45,7 +45,7 @@ class Proven:
 
 
 def proven(torch: ModuleType, dataset: Any, length: int) -> Proven:
-    """Raises LookupError if there is nothing to put off."""
+    """Raises LookupError if there is nothing to delay."""
     name = type(dataset).__name__
     LateDataset(torch, dataset)
     told = told_apart(torch, lambda: _answer(torch, dataset, length), _PATIENCE_SECONDS)
@@ -118,7 +118,7 @@ def _layout(
 
 
 def _outcome(make: Callable[[Any], object], samples: Sequence[object]) -> object:
-    """The batch, or the kind of error: samples of several sizes are no batch."""
+    """The batch, or the kind of error: samples of different sizes do not make a batch."""
     try:
         return make(samples)
     except Exception as error:

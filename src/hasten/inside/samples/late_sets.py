@@ -1,6 +1,6 @@
 """The data sets of a training whose pictures become tensors together, each with its proof.
 
-What a data set holds is held by nobody else once the passes over it have ended.
+Nothing else holds a data set's contents once the passes over it have ended.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Found:
-    transforms: list[object]  # that were looked at ...
+    transforms: list[object]  # that were examined ...
     tails: list[object]  # ... and with what they hold
     proof: Proven
 
     def is_of(self, late: LateDataset) -> bool:
-        """Whether it tells of the data set as it is now. Transforms that were refused stay so: what they hold
+        """Whether it applies to the data set as it is now. Refused transforms stay refused: what they hold
         may change with each sample.
         """
         if self.proof.reason:
@@ -53,8 +53,8 @@ class LateSets:
         self.proven = False  # whether any is, or was
 
     def opened(self, dataset: Any) -> HandedProof | None:
-        """A pass over the data set begins: prove what is not proven yet. What worker processes need; None
-        where batches are made as ever.
+        """A pass over the data set begins: prove what is not proven yet. Returns what worker processes need;
+        None if batches are made as usual.
         """
         try:
             late = LateDataset(self._torch, dataset)
@@ -74,7 +74,7 @@ class LateSets:
         return HandedProof(found.proof, self.counts, self._gather)
 
     def begun(self, iterator: LoaderIterator) -> None:
-        """It reads in this process, or its workers read, what was opened for it."""
+        """It, or its workers, read what was opened for it."""
         dataset = dataset_of(iterator)
         found = self._found.get(dataset)
         if found is None or found.proof.reason:
@@ -85,5 +85,5 @@ class LateSets:
             )
 
     def known(self, dataset: object) -> LateBatches | None:
-        """Of a data set that is being read."""
+        """Batches for a data set that is being read."""
         return next((late for late in list(self._passes.values()) if late.dataset is dataset), None)

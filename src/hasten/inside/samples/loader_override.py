@@ -1,10 +1,10 @@
-"""Reads a DataLoader for one pass with other options than the script gave it, and with the same random draws.
+"""Reads a DataLoader for one pass with different options from the script's, and the same random draws.
 
-A loader's options are changed while its iterator is made, and are the script's again before it sees either.
+A loader's options are changed while its iterator is created, and are restored before the script sees either.
 Without worker processes an iterator calls ``iter(sampler)``, then draws the workers' base seed; with workers
-it calls ``iter(sampler)`` once more; persistent workers draw no base seed again. A sampler that draws in
-``iter`` would give another order. So each way is made to draw as the script's own options would. Workers that
-stay where the script's would not are ``kept_workers``.
+it calls ``iter(sampler)`` once more; persistent workers do not draw a base seed again. A sampler that draws
+in ``iter`` would give a different order. So each variant is made to draw as the script's own options would.
+``kept_workers`` handles workers that stay although the script's would not.
 
 Source: https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading
 """
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     from ..internals.loaders import LoaderIterator
 
-_KEPT = "_iterator"  # where torch's loader holds the iterator whose workers stay
-_STAYS = "_stays_by_hasten"  # where it lies between two passes: a loader that holds one cannot be pickled
+_KEPT = "_iterator"  # where torch's loader keeps the iterator whose workers stay
+_STAYS = "_stays_by_hasten"  # where it is between two passes: a loader that holds one cannot be pickled
 _CONTEXT = "_DataLoader__multiprocessing_context"  # where the property keeps its value
 _MARK = "_by_hasten"
 _NOTHING: AbstractContextManager[None] = nullcontext()
@@ -80,9 +80,7 @@ class LoaderOverride:
             made: list[LoaderIterator] = []
             starting = self._starting(loader, options, own, made)
             values.update(options)
-            values.setdefault(
-                _MARK, own
-            )  # another override around this one knows better what is the script's
+            values.setdefault(_MARK, own)  # an outer override knows better what the script's options are
             try:
                 with starting:
                     iterator = original(loader)
@@ -106,7 +104,7 @@ class LoaderOverride:
         own: Mapping[str, object],
         made: list[LoaderIterator],
     ) -> AbstractContextManager[None]:
-        """What is to be entered while the iterator is made. Workers that may not go on are let go."""
+        """The contexts for creating the iterator. Workers that may not continue are released."""
         values = vars(loader)
         if not options.get("persistent_workers"):
             return _NOTHING
@@ -131,7 +129,7 @@ class LoaderOverride:
             if not first:
                 begun = iter(sampler)
                 seed = self._draw_base_seed(loader)
-                kept = KeptWorkers.of(self._training)  # also where another override lets them stay
+                kept = KeptWorkers.of(self._training)  # also if another override lets them stay
                 if kept is not None:
                     kept.go_on(iterator, seed)
             if own["num_workers"]:
@@ -184,7 +182,7 @@ def has_workers(loader: DataLoader[object]) -> bool:
 
 
 def lets_workers_stay(loader: DataLoader[object]) -> bool:
-    """Whether the script does: also while the loader is read with other options than the script's."""
+    """Whether the script does, even while the loader is read with different options."""
     own = vars(loader).get(_MARK, vars(loader))
     return bool(own["num_workers"] and own["persistent_workers"])
 
@@ -196,7 +194,7 @@ def is_forked(context: Any) -> bool:
 
 
 class _Begun:
-    """Stands in for a sampler: ``iter`` returns a pass that has begun already."""
+    """Replaces a sampler: ``iter`` returns a pass that has already begun."""
 
     def __init__(self, iterator: Iterator[object]) -> None:
         self._iterator = iterator
@@ -216,7 +214,7 @@ class _Stays:
 
 
 def _is_read_by_others(stays: _Stays | None) -> bool:
-    """Whether anybody else still holds the iterator that a loader keeps with its workers."""
+    """Whether anything else still holds the iterator that a loader keeps with its workers."""
     return stays is not None and _holders(stays) > _holders(_Stays(object()))
 
 

@@ -1,7 +1,7 @@
-"""Resizes Pillow's pictures by torch's kernel for bytes, which was made after Pillow's and is faster.
+"""Resizes Pillow pictures with torch's kernel for bytes, which follows Pillow's and is faster.
 
-Its weights have 16 bits where Pillow's have 22, so that a byte may differ by 1, rarely by 2. Pictures of
-other kinds, and what is asked for in other ways, are Pillow's business as ever.
+Its weights have 16 bits instead of Pillow's 22, so a byte may differ by 1, rarely by 2. Other kinds of
+pictures, and other ways to call it, go to Pillow as usual.
 
 Sources: https://pillow.readthedocs.io/en/stable/reference/Image.html#PIL.Image.Image.resize,
 https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.interpolate.html
@@ -17,22 +17,22 @@ from ..seams import Call
 from .sampling_proof import chain
 from .store_counts import Counts
 
-LIMIT = 2  # of 255: what differs by more is not used
+LIMIT = 2  # of 255: larger differences are not used
 FIRST_CHECKS, BETWEEN_CHECKS = 4, 500  # pictures of a process
-LARGEST = 2**20  # pixels: to hand over more costs about what it saves
+LARGEST = 2**20  # pixels: for more, passing them costs about what it saves
 _MODES = ("L", "RGB")
 _FILTERS = {2: "bilinear", 3: "bicubic", None: "bicubic"}  # Pillow's numbers; None: its usual one
 
 
 class Resizing:
-    """Resizes in the place of ``original``, and counts in all processes that are forked from this one."""
+    """Resizes instead of ``original``, and counts in all processes forked from this one."""
 
     def __init__(self, torch: ModuleType, images: ModuleType, original: Call) -> None:
         self.counts = Counts()
         self._torch = torch
         self._images = images
         self._original = original
-        self._made = 0  # by this process, and by the one that it was forked from before
+        self._made = 0  # by this process, and by its parent before the fork
         self._home = os.getpid()
 
     def __call__(
@@ -44,7 +44,7 @@ class Resizing:
         try:
             made = self.resized(picture, tuple(size), _FILTERS[resample])
         except Exception as error:
-            own = self._original(picture, size, resample)  # raises what is wrong with the picture
+            own = self._original(picture, size, resample)  # raises the picture's own error
             self.counts.give_up(f"a picture could not be resized ({type(error).__name__}: {error})")
             return own
         return self._checked(picture, made, size, resample)
@@ -69,7 +69,7 @@ class Resizing:
         return made
 
     def _checked(self, picture: Any, made: Any, size: Any, resample: Any) -> Any:
-        """``made``, but now and then Pillow's own, which it is compared with."""
+        """``made``, or now and then Pillow's own, which it is compared with."""
         self._made += 1
         if self._made > FIRST_CHECKS and self._made % BETWEEN_CHECKS:
             self.counts.add(os.getpid(), 1, 0, 0)

@@ -28,7 +28,7 @@ def whole_numbers(indices: Sequence[Any]) -> list[int] | None:
 
 @dataclass(frozen=True)
 class Rows:
-    """Samples of ``base``, chosen by ``subsets``, the outermost first. They are asked each time: a script may
+    """Samples of ``base``, chosen by ``subsets``, outermost first. They are read each time: a script may
     choose others.
     """
 
@@ -36,7 +36,7 @@ class Rows:
     subsets: tuple[Any, ...]
 
     def places(self, indices: Sequence[Any]) -> list[int] | None:
-        """The base's indices; None if that cannot be told, or there is none."""
+        """The base's indices; None if unknown, or if there is no base."""
         for subset in self.subsets:
             try:
                 indices = [subset.indices[index] for index in indices]

@@ -17,14 +17,14 @@ from .transform_prefix import Divided
 from .visible_state import State, difference, visible_state
 
 _SPOT_CHECKS = 4  # samples compared with the dataset again at every pass over the cache
-_MOST_CHANGES = 3  # between passes: who changes more often than that has no use for what was made
+_MOST_CHANGES = 3  # between passes: a data set that changes more often gains nothing from a cache
 
 
 class Cache:
     """Samples of one dataset by index, made on first use.
 
-    They take ``needed`` bytes of ``room``. ``divided``: what is kept is not finished, and made into a sample
-    each time it is asked for.
+    They take ``needed`` bytes of ``room``. ``divided``: what is kept is unfinished, and is completed to a
+    sample each time it is requested.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Cache:
 
     @property
     def dataset(self) -> Any:
-        """To be asked while the script has it."""
+        """Only valid while the script has it."""
         return self._refer()
 
     @property
@@ -60,14 +60,14 @@ class Cache:
         self._taken += self._needed
 
     def drop(self) -> None:
-        """It is not used again."""
+        """Drop it: it is not used again."""
         self._empty()
         self._room.give_back(self._taken)
         self._taken = 0
 
     # ---- changes that set no attribute
     def look_again(self) -> None:
-        """A new pass begins: is all as it was?"""
+        """A new pass begins: check that nothing changed."""
         if self.stale:
             return
         before, self._seen = self._seen, self._look()
@@ -117,7 +117,7 @@ class Cache:
         return self.stale or (str(self._divided) if self._divided is not None else "")
 
     def columns(self, torch: ModuleType) -> Columns | None:
-        """All samples side by side, once all are made and if they can be laid so."""
+        """All samples in columns, once all are made, if possible."""
         if self._columns is None and not (self.stale or self.uneven):
             length = len(self.dataset)
             if len(self._samples) >= length and all(index in self._samples for index in range(length)):
@@ -155,8 +155,8 @@ class Cache:
         return True
 
     def _checked(self, index: int, sample: object) -> object:
-        """Compares a sample with the dataset's own, to find changes that set no attribute (an array written
-        in place).
+        """Compares a sample with the dataset's own, to find changes that set no attribute (such as an array
+        modified in place).
         """
         fresh = self._make(index)
         if not same_sample(fresh, sample):
@@ -178,8 +178,8 @@ class Cache:
         return states_of(self.dataset) if self._divided is None else self._divided.state()
 
     def fill(self, torch: ModuleType) -> None:
-        """Raises NotApplicable if the dataset cannot make one of its samples, or where making one draws
-        random numbers though those that were looked at did not: the streams are as before then.
+        """Raises NotApplicable if the dataset cannot make one of its samples, or if making one draws random
+        numbers although the examined ones did not: then the RNG states are as before.
         """
         before = state_of_streams(torch)
         self._fill(torch)
@@ -204,6 +204,6 @@ class Cache:
         if not any(part is known for known in self.parts):
             return
         self._empty()
-        self._seen = None  # it is seen anew when the next pass begins
-        if self._divided is not None:  # what was proven of its transforms may hold no longer
+        self._seen = None  # it is examined again when the next pass begins
+        if self._divided is not None:  # what was proven about its transforms may no longer hold
             self._give_up("the dataset was changed")

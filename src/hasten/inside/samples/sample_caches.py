@@ -1,10 +1,9 @@
 """Samples kept in memory, shared by all techniques that read them from there.
 
-A dataset's samples are kept only on proof that making them is deterministic (``sampling_proof``). Setting any
-attribute of the dataset, or of one it wraps, empties its cache, and so does what is found to be another
-(``visible_state``) when a pass over it begins: an array or list that was written into. In every pass some
-samples are compared with the dataset's own, to find changes that nobody sees. A dataset that the script drops
-takes its cache with it.
+A dataset's samples are kept only if making them is proven deterministic (``sampling_proof``). Setting any
+attribute of the dataset, or of one it wraps, empties its cache, and so does a change found when a pass over
+it begins (``visible_state``): an array or list that was written to. In every pass some samples are compared
+with the dataset's own, to find invisible changes. When the script drops a dataset, its cache goes with it.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from .transform_prefix import divide, has_transforms
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
-PYTHON_BYTES = 600  # what a sample's objects weigh besides their data
+PYTHON_BYTES = 600  # memory of a sample's objects without their data
 _NAME = "samples"  # in Training.kept
 _TIMES = 2  # that a data set was looked at in vain, and it is not again
 
@@ -38,7 +37,7 @@ class SampleCaches:
 
     @classmethod
     def of(cls, training: Training) -> SampleCaches:
-        """The one that all techniques share."""
+        """The instance that all techniques share."""
         found = training.kept.get(_NAME)
         if not isinstance(found, cls):
             found = training.kept[_NAME] = cls(training)
@@ -54,7 +53,7 @@ class SampleCaches:
         # with the dataset's state when it was last in use
         self._kept: Living[tuple[Cache, object]] = Living(lambda kept: self._gone(kept[0]))
         self._read_for: Living[int] = Living()  # how many optimizers had been made when it was read last
-        self._of_gone = 0, 0  # counts of those that are gone
+        self._of_gone = 0, 0  # counts of dropped caches
         self._watch = AttributeWatch(training.seams, self._changed)
         self._stop_looking: Call = lambda: None
 
@@ -69,11 +68,11 @@ class SampleCaches:
 
     @property
     def reasons(self) -> list[str]:
-        """Why datasets that were asked for have no cache."""
+        """Why requested datasets have no cache."""
         return list(self._why_not.values())
 
     def acquire(self, user: str) -> None:
-        """Caches from earlier use are used again if their datasets have not changed since."""
+        """Caches from earlier use are reused if their datasets have not changed since."""
         if not self._users:
             self._why_not.clear()
             for dataset, (cache, state) in self._kept.items():
@@ -170,8 +169,8 @@ class SampleCaches:
         return Cache(dataset, self._room, needed, divided)
 
     def _why_no_room(self, name: str, needed: int) -> str:
-        """Caches of trainings that are over make room: nothing was read from them since the latest optimizer
-        was made.
+        """Caches of finished trainings make room: nothing was read from them since the latest optimizer was
+        created.
         """
         for dataset, cache in self._caches.items():
             if not self._room.why_not(name, needed):

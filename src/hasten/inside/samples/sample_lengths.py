@@ -1,9 +1,9 @@
 """How long the sequences in a data set's samples are.
 
-Its samples are read once, in a process of its own, so that nothing changes for the training. Sequences are
-rows of whole numbers (ids, masks), rows and matrices of numbers that are longer in some samples than in
-others, and texts where a sample holds nothing but a text and numbers. Where rows are all of one width, what
-repeats the last value to the end is padding. The longest of a sample's sequences counts.
+Its samples are read once, in a separate process, so that nothing changes for the training. Sequences are rows
+of integers (ids, masks), rows and matrices of numbers that are longer in some samples than in others, and
+texts if a sample only holds a text and numbers. If rows all have the same width, repetitions of the last
+value at the end are padding. The longest of a sample's sequences counts.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Any
 from ..own_offsets import open_files_anew
 from .sampling_proof import is_picture, told_apart
 
-_LOOKED_AT = 64  # samples between two guesses at how long reading all takes
-_PATIENCE = 2.0  # times as long, at most, until the process is given up
+_LOOKED_AT = 64  # samples between two estimates of the total reading time
+_PATIENCE = 2.0  # times as long, at most, before giving up on the process
 _MOST_PARTS = 16  # of a sample
 _MOST_LABELS = 2  # in a row: a text and its label are no sequence
 _DEEPEST = 4
 _IDS, _ROWS, _TEXT, _PICTURE = "ids", "rows", "text", "picture"
 
 Extent = tuple[str, int, int]
-"""Of a part of a sample: its kind, how long it is, and without what repeats its last value to the end."""
+"""A part of a sample: its kind, its length, and its length without trailing repetitions."""
 
 
 def lengths_of(torch: ModuleType, dataset: Any, count: int, seconds: float) -> tuple[str, list[int]]:
@@ -78,7 +78,7 @@ class _Part:
         _, self._lengths[number], self._used[number] = extent
 
     def varying(self) -> array[int] | None:
-        """What tells long samples from short ones by this part; None if nothing does."""
+        """Lengths by this part, if they vary; otherwise None."""
         if min(self._lengths) != max(self._lengths):
             return self._lengths
         is_padded = self.kind == _IDS and min(self._used) != max(self._used)
@@ -104,7 +104,7 @@ def _extents(
     if is_picture(value):
         yield where, (_PICTURE, 0, 0)
     elif isinstance(value, str):
-        if " " in value:  # else a name
+        if " " in value:  # otherwise a name
             yield where, (_TEXT, len(value), len(value))
     elif torch.is_tensor(value) or (hasattr(value, "tobytes") and hasattr(value, "dtype")):
         if (extent := _extent_of(torch, value)) is not None:

@@ -1,4 +1,4 @@
-"""The memory that samples may take: one measure for all data sets of a process."""
+"""The memory that samples may take: one limit for all data sets of a process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class SampleRoom:
         self._taken = 0
 
     def why_not(self, name: str, needed: int) -> str:
-        """Why the samples of a data set have no room any more; "" if they have."""
+        """Why the samples of a data set do not fit any more; "" if they do."""
         return too_large(name, needed, self._available, taken=self._taken)
 
     def take(self, needed: int) -> None:
@@ -24,8 +24,8 @@ class SampleRoom:
 
 
 def too_large(name: str, needed: int, available: int, share: float = MEMORY_SHARE, taken: int = 0) -> str:
-    """Why a data set's samples cannot be kept, which need so many bytes, in this share of the bytes of memory
-    that are ``available``; "" if they can. ``taken``: what others have of it already.
+    """Why a data set's samples cannot be kept if they need this many bytes, within this share of the
+    ``available`` bytes of memory; "" if they can. ``taken``: already used by others.
     """
     if needed + taken <= share * available:
         return ""

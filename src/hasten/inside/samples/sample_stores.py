@@ -1,8 +1,8 @@
-"""The stores of one training: which data sets have one, and what is proven of it.
+"""The stores of one training: which data sets have one, and what is proven about it.
 
 A data set's samples are kept on the proof that ``sampling_proof`` has for samples in memory, whole or up to
-their first random transform (``transform_prefix``). A store that is there already is believed only after
-some of its samples, chosen at random, were made again in a process of its own and found to be the same.
+their first random transform (``transform_prefix``). An existing store is trusted only after some of its
+samples, chosen at random, were made again in a separate process and found to be the same.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .stored_fetch import Reader
 MEMORY_SHARE = 0.8  # of what is available: a larger store would be read from the disk in each pass
 _OVERHEAD_BYTES = 256  # of a sample's headers, at most, files not counted
 AFRESH = 8  # samples of a store that are made again before it is used
-_BEGINNING_SECONDS = 5.0  # that another process which has just begun the same store is waited for
+_BEGINNING_SECONDS = 5.0  # to wait for another process that has just started the same store
 
 
 class SampleStores:
@@ -60,7 +60,7 @@ class SampleStores:
         return self._served.values()
 
     def _gone(self, served: Served) -> None:
-        """The script has dropped its data set: another of the same samples may have the store."""
+        """The script has dropped its data set: another one with the same samples may use the store."""
         with suppress(OSError, ValueError):
             self.tally.gone(served)
         served.store.close()
@@ -68,7 +68,7 @@ class SampleStores:
 
     @property
     def reasons(self) -> list[str]:
-        """Why data sets that were asked for have no store."""
+        """Why requested data sets have no store."""
         return list(dict.fromkeys(self._why_not.values()))
 
     def known(self, dataset: object) -> Served | None:
@@ -77,8 +77,8 @@ class SampleStores:
         return found if found is not None and not (found.stale or found.counts.given_up) else None
 
     def opened(self, dataset: object) -> Served | None:
-        """As ``known``; the first time it is proven whether there may be one, and later that it is still the
-        one.
+        """Like ``known``; the first time it checks whether there may be one, and later that it is still the
+        same one.
         """
         rows = rows_of(self._torch, dataset)
         if rows.base not in self._served and rows.base not in self._why_not:
@@ -97,8 +97,8 @@ class SampleStores:
         return self.known(dataset)
 
     def fill(self, served: Served, dataset: object) -> None:
-        """Make the samples of ``dataset`` that are missing; once in a process. Where another process does it,
-        ranks wait for it, since they would wait for each other in the first step.
+        """Make the missing samples of ``dataset``; once per process. If another process does it, ranks wait
+        for it, because they would wait for each other in the first step anyway.
         """
         wanted = set(self._places(dataset) or ()) - served.asked
         if not wanted or served.stale:
@@ -119,7 +119,7 @@ class SampleStores:
     def _places(self, dataset: Any) -> list[int] | None:
         return rows_of(self._torch, dataset).places(range(length_of(dataset) or 0))
 
-    # ---- whether there may be one
+    # ---- whether a store is allowed
     def _open(self, dataset: Any, rows: Rows) -> Served | str:
         torch, base, name = self._torch, rows.base, type(rows.base).__name__
         length, places = length_of(base), self._places(dataset)
@@ -155,7 +155,7 @@ class SampleStores:
         return {served.store.path for served in self.served}
 
     def _why_not_believed(self, store: Store, dataset: Any, base: Any, places: list[int]) -> str:
-        """Compares some samples of a store with the data set's own, made in a process apart."""
+        """Compares some samples of a store with the data set's own, made in a separate process."""
         header, name = store.header, type(base).__name__
         if header.dataset != name or header.samples != length_of(base):
             return f"the store is of another data set than {name}"
@@ -175,7 +175,7 @@ class SampleStores:
         return why_not_equal(self._torch, store, base, divided, chosen)
 
     def _begun(self, dataset: Any, base: Any, key: Key, places: list[int]) -> Served | str:
-        """A new store, in which it is noted what proving that there may be one has taken."""
+        """A new store, with the time that proving it allowed has taken."""
         began = time.monotonic()
         found = self._begin(dataset, base, key, places)
         if isinstance(found, Served):
@@ -183,7 +183,7 @@ class SampleStores:
         return found
 
     def _begin(self, dataset: Any, base: Any, key: Key, places: list[int]) -> Served | str:
-        """A new store, or the one that another process has begun meanwhile."""
+        """A new store, or the one that another process has started meanwhile."""
         name, path = type(base).__name__, os.path.join(self._folder, key.name)
         found = prove(self._torch, dataset, len(places))
         divided = division(base, found.prefix)
@@ -209,7 +209,7 @@ class SampleStores:
             time.sleep(0.1)
 
     def _make_room(self, path: str, name: str, needed: int) -> str:
-        """Why there is none; "" if there is, for which older stores may be removed."""
+        """Why there is no room; "" if there is, for which older stores may be removed."""
         if reason := too_large(name, needed, self._training.available_bytes, MEMORY_SHARE):
             return reason
         limit = self._limit()
@@ -245,7 +245,7 @@ class SampleStores:
         return Served(refer, store, divided, counts, reader)
 
     def _look_again(self, served: Served) -> None:
-        """A new pass begins: is all as it was proven to be?"""
+        """A new pass begins: check that everything is as proven."""
         if served.divided is not None and not served.divided.is_intact:
             self._give_up(served, "the transforms were replaced while training")
         elif changed := served.difference():
@@ -272,7 +272,7 @@ class SampleStores:
         children = 1 if shares_what_it_reads() else min(MOST_CHILDREN, len(os.sched_getaffinity(0)))
         began = time.monotonic()
         filled = fill(making, store, wanted, children, seconds, self._limit())
-        if filled.made:  # else it is what each process takes to look
+        if filled.made:  # otherwise it is each process's own checking time
             store.took(time.monotonic() - began)
             served.paid += time.monotonic() - began
         remarks = []

@@ -1,9 +1,9 @@
 """Proof that sampling a dataset is deterministic.
 
-A forked child, in which nothing can disturb the training, draws samples twice, the second time as a worker of
-a loader would, with other seeds. They must be equal byte for byte, the global random streams must not move,
-and nothing may change that samples can be made from (``visible_state``), once the first was drawn: what is
-opened or computed on first use is there by then.
+A forked child, in which nothing can disturb the training, draws samples twice, the second time like a
+loader's worker, with different seeds. They must be equal byte for byte, the global RNG states must not move,
+and nothing that samples can be made from may change (``visible_state``) after the first draw: by then,
+anything opened or computed on first use is there.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _REASON_CHARACTERS = 500  # of an error's message
 def prove_deterministic(
     torch: ModuleType, dataset: Any, length: int, seconds: float | None = None
 ) -> tuple[str, int]:
-    """("", bytes of the largest sample) where sampling is proven deterministic, else (why not, 0).
+    """("", bytes of the largest sample) if sampling is proven deterministic, otherwise (why not, 0).
 
-    ``seconds``: after which it is judged by what was drawn until then.
+    ``seconds``: after which what was drawn so far decides.
     """
     reason, sample_bytes = answered_apart(
         torch, type(dataset).__name__, lambda: _examine(torch, dataset, length, seconds)
@@ -47,7 +47,7 @@ def prove_deterministic(
 
 
 def answered_apart(torch: ModuleType, name: str, examine: Callable[[], tuple[str, int]]) -> tuple[str, int]:
-    """What ``examine`` answers in a process of its own; (why there is no answer, 0) where it has none.
+    """What ``examine`` answers in a separate process; (why there is no answer, 0) if it has none.
 
     ``name`` is the dataset's, for the reason.
     """
@@ -59,8 +59,8 @@ def answered_apart(torch: ModuleType, name: str, examine: Callable[[], tuple[str
 
 
 def told_apart(torch: ModuleType, tell: Callable[[], object], seconds: float) -> Any:
-    """What ``tell`` returns in a forked process, as JSON carries it; None if it raises, or has returned
-    nothing after so many ``seconds``.
+    """What ``tell`` returns in a forked process, as JSON; None if it raises, or has not returned after
+    ``seconds``.
     """
     read_end, write_end = os.pipe()
     sys.stdout.flush()
@@ -136,8 +136,8 @@ class MadeFrom:
         self._own, self._visible = states_of(dataset), visible_state(dataset, lenient=True)
 
     def why_another(self, drew: bool = False) -> str:
-        """What was done to it since, by which the next sample may be another; "" for nothing. ``drew``:
-        random numbers were drawn.
+        """What has happened to it since that may change the next sample; "" for nothing. ``drew``: random
+        numbers were drawn.
         """
         if states_of(self._dataset) != self._own:
             return "changes the dataset's own state"
@@ -217,7 +217,7 @@ def raw_bytes(tensor: Tensor) -> bytes:
 
 
 def sample_nbytes(sample: Any) -> int:
-    """Bytes of data in a sample; the Python objects around it not counted."""
+    """Bytes of data in a sample, without its Python objects."""
     if hasattr(sample, "element_size"):
         return int(sample.numel() * sample.element_size())
     if hasattr(sample, "nbytes"):

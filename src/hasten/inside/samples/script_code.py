@@ -1,5 +1,5 @@
-"""What functions and classes of the script's own depend on besides their arguments: globals, attributes of
-modules of the script's, variables of the environment.
+"""What the script's own functions and classes depend on besides their arguments: globals, attributes of the
+script's modules, environment variables.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ..package import PACKAGE
 
 INSTALLED = (
     *(f"site-packages{os.sep}", f"dist-packages{os.sep}", os.path.dirname(os.__file__) + os.sep),
-    PACKAGE + os.sep,  # what techniques put in the place of a class's methods
+    PACKAGE + os.sep,  # replacements of a class's methods by techniques
 )
 _ASK_THE_ENVIRONMENT = {"environ", "getenv"}
 
 
 def is_librarys(name: str | None) -> bool:
-    """Whether a module came with Python or was installed: its globals are not the script's to change."""
+    """Whether a module came with Python or was installed: a script does not change its globals."""
     if name == "__main__":
         return False
     path = getattr(sys.modules.get(name or ""), "__file__", None) or ""

@@ -1,4 +1,4 @@
-"""A data set whose samples come from a store, as the training process has it."""
+"""A data set whose samples come from a store, in the training process."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .visible_state import State, difference, visible_state
 @dataclass
 class Served:
     """``refer``: to the data set, which the script may drop. ``asked``: samples that were to be made, as far
-    as they could be; ``stale``: why it is read no longer; ``paid``: seconds that making samples for it took
-    in this process; ``before``: what was counted when counting began.
+    as possible; ``stale``: why it is no longer read; ``paid``: seconds this process spent making samples for
+    it; ``before``: what was counted when counting began.
     """
 
     refer: Reference
@@ -49,11 +49,11 @@ class Served:
         return hits - before[0], made - before[1], checked - before[2]
 
     def look(self) -> None:
-        """It is as it should be now."""
+        """Remember its current state as right."""
         self.cheap_state, self.state = self._cheap_state(), self._state()
 
     def difference(self) -> str:
-        """What of it is not as it was; "" if all is."""
+        """What has changed; "" for nothing."""
         if self._cheap_state() != self.cheap_state:
             return type(self.dataset).__name__
         return difference(self.state, self._state())
@@ -65,5 +65,5 @@ class Served:
         return visible_state(self.dataset if self.divided is None else self.divided.first_part, lenient=True)
 
     def handed(self) -> Handed:
-        """To a worker process that is about to be started."""
+        """What a worker process about to start needs."""
         return Handed(self.store.path, self.store.header.prefix, self.counts)

@@ -1,4 +1,4 @@
-"""What the processes that read samples from a store have counted, in memory that they share with the one that
+"""Counters of the processes that read samples from a store, in memory that they share with the one that
 started them.
 """
 
@@ -21,7 +21,7 @@ class Counts:
     """Samples that came from a store, that were made, and that were compared with one made again. Linux only.
 
     It can be handed to processes that are started again while this one lives. Who drops it without closing
-    leaves no file open: a script may make a loader for each evaluation.
+    leaves no file open: a script may create a loader for each evaluation.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Counts:
         return self._path
 
     def __setstate__(self, path: str) -> None:
-        """Raises OSError if the process that it was made in has gone."""
+        """Raises OSError if the process that created it is gone."""
         self._path, self._taken = path, 0
         self._hold(os.open(path, os.O_RDWR | os.O_CLOEXEC))
 
@@ -55,7 +55,7 @@ class Counts:
         return first
 
     def add(self, slot: int, hits: int, made: int, checked: int) -> None:
-        """To be called by one process for each slot."""
+        """Call it from one process per slot."""
         at = _HEAD + slot % _SLOTS * _SLOT.size
         before = _SLOT.unpack_from(self._memory, at)
         _SLOT.pack_into(self._memory, at, before[0] + hits, before[1] + made, before[2] + checked)
@@ -66,7 +66,7 @@ class Counts:
         return sum(n[0] for n in numbers), sum(n[1] for n in numbers), sum(n[2] for n in numbers)
 
     def give_up(self, why: str) -> None:
-        """All who read the store make their samples themselves from now on."""
+        """All readers of the store make their samples themselves from now on."""
         if not self._memory[0]:
             told = why.encode()[: _HEAD - 2]
             self._memory[1 : 1 + len(told)] = told

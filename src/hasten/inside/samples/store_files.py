@@ -1,4 +1,4 @@
-"""A store of samples on disk: one folder a data set, written by one process and its children at a time, and
+"""A store of samples on disk: one folder per data set, written by one process and its children at a time, and
 read by any number.
 
     header.json   what it is of; without it the folder is no store
@@ -6,11 +6,11 @@ read by any number.
     data-N        samples one after another, as the Nth filling process wrote them
     seconds       what making them took: a line for each time that some were made
 
-A sample's bytes are written first, then its place in the index, so that a writer that was killed leaves
-samples that are whole or not there. Everything is read by pread, never mapped: a file that is cut short under
-a reader is a sample that is not there, and no signal that ends the training. The kernel's page cache is what
-all readers share. Files are opened as ``safe_files`` opens those of the coordinator: no link is followed, and
-only plain files of this user's that nobody else may write are used.
+A sample's bytes are written first, then its place in the index, so that a killed writer leaves only complete
+samples. Everything is read by pread, never mapped: if a file is truncated under a reader, a sample is
+missing, and no signal ends the training. All readers share the kernel's page cache. Files are opened like the
+coordinator's in ``safe_files``: no link is followed, and only this user's plain files that nobody else can
+write are used.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Store:
         self._born = os.stat(HEADER, dir_fd=folder, follow_symlinks=False)
         self._index = open_ours(folder, INDEX, os.O_RDONLY)
         self._data: dict[int, int] = {}  # data file -> descriptor
-        self._checked = bytearray(header.samples)  # samples whose checksum this process has seen to be right
+        self._checked = bytearray(header.samples)  # samples whose checksum this process has verified
 
     @classmethod
     def open(cls, path: str) -> Store | None:
@@ -104,7 +104,7 @@ class Store:
 
     @classmethod
     def create(cls, path: str, header: Header) -> Store:
-        """An empty store in place of what is there; for whoever holds its lock. Raises OSError."""
+        """An empty store that replaces what is there; call it holding the lock. Raises OSError."""
         remove(path)
         with suppress(FileExistsError):
             os.mkdir(path, 0o700)
@@ -129,7 +129,7 @@ class Store:
 
     # ---- reading
     def read(self, number: int) -> Kept | None:
-        """A sample, in memory of its own; None if it is not there, or not as it was written."""
+        """A sample, in fresh memory; None if missing or corrupt."""
         if not 0 <= number < self.header.samples:
             return None
         place = self._place(os.pread(self._index, _SIZE, number * _SIZE))
@@ -168,7 +168,7 @@ class Store:
         return [number for number, piece in enumerate(pieces) if self._place(piece) is None]
 
     def is_current(self) -> bool:
-        """Whether nobody has taken it away or begun it anew."""
+        """Whether it has not been removed or started again."""
         try:
             found = os.stat(os.path.join(self.path, HEADER), follow_symlinks=False)
         except OSError:
@@ -176,7 +176,7 @@ class Store:
         return os.path.samestat(found, self._born) and found.st_mtime_ns == self._born.st_mtime_ns
 
     def took(self, seconds: float) -> None:
-        """Making samples for it, or proving that it may be made, has just taken so long."""
+        """Record time for making samples, or for proving that it is allowed."""
         with suppress(OSError):
             file = open_ours(self._folder, _SECONDS, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             with open(file, "wb") as told:
@@ -184,7 +184,7 @@ class Store:
 
     @property
     def seconds(self) -> float:
-        """That making its samples has taken so far, by all processes."""
+        """Time for making its samples so far, by all processes."""
         with suppress(OSError, ValueError):
             file = open_ours(self._folder, _SECONDS, os.O_RDONLY)
             with open(file, "rb") as told:
@@ -192,11 +192,11 @@ class Store:
         return 0.0
 
     def used(self) -> None:
-        """It is younger than those that were not used since, and removed after them."""
+        """Mark it as used: it is removed after stores that were not used since."""
         with suppress(OSError):
             os.utime(self.path)
 
-    # ---- away with it
+    # ---- removal
     def spoil(self) -> None:
         """No longer a store, for anybody who opens it from now on."""
         if self.is_current():
@@ -204,7 +204,7 @@ class Store:
                 os.unlink(HEADER, dir_fd=self._folder)
 
     def drop(self) -> None:
-        """Remove it and give its room back, though others have it open: what they read is not there then."""
+        """Remove it and free its space, although others have it open: their samples are then missing."""
         self.spoil()
         for name in os.listdir(self._folder):
             with suppress(OSError):
@@ -238,7 +238,7 @@ class Store:
 
 
 class Writer:
-    """Adds samples to a store, in a data file of its own; for children of whoever holds ``locked``."""
+    """Adds samples to a store, in a separate data file; for children of the process that holds ``locked``."""
 
     def __init__(self, store: Store, number: int, most_bytes: int) -> None:
         """``most_bytes``: of the data file. Raises OSError."""
@@ -288,7 +288,7 @@ def _write_all(file: int, content: bytes, offset: int) -> None:
 
 
 def _write_zeros(file: int, size: int) -> None:
-    """Really written, so that there is room for them when they are overwritten."""
+    """Actually written, so that there is room when they are overwritten."""
     at, piece = 0, bytes(2**20)
     while at < size:
         at += os.pwrite(file, piece[: size - at], at)

@@ -1,7 +1,7 @@
-"""The folders that stores of samples lie in: locks, and files that are this user's alone.
+"""The folders of sample stores: locks, and files that only this user can write.
 
-Files are opened as ``safe_files`` opens those of the coordinator: no link is followed, and only plain files
-of this user's that nobody else may write are used.
+Files are opened like the coordinator's in ``safe_files``: no link is followed, and only this user's plain
+files that nobody else can write are used.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class NotOurs(OSError):
-    """A file or folder is a link, somebody else's, or open to others; the message names it."""
+    """A file or folder is a link, another user's, or open to others; the message names it."""
 
 
 @contextmanager
 def locked(path: str) -> Iterator[bool]:
-    """Whether this process alone may write the store at ``path``; it waits for nobody. Children that are
+    """Whether only this process may write the store at ``path``; does not wait. Children that are
     forked within hold the lock, too, until they end.
     """
     file = -1

@@ -1,4 +1,4 @@
-"""By what a data set's store is known in another process, and in a later run."""
+"""How another process, or a later run, identifies a data set's store."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .lasting_digest import NoDigest, lasting_digest
 from .sampling_proof import answered_apart
 from .store_files import FORMAT
 
-_KEY = "key:"  # begins an answer that is a key, and no reason
+_KEY = "key:"  # prefix of an answer that is a key, not a reason
 
 
 @dataclass(frozen=True)
 class Key:
-    """``name`` differs where code, arguments, versions or the data set do; ``family`` where all but the data
-    set does: the stores of a script that makes another data set in each run have one.
+    """``name`` differs if code, arguments, versions or the data set do; ``family`` if anything but the data
+    set does: stores of a script that creates a different data set in each run share one.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Key:
 
 
 def key_of(torch: types.ModuleType, dataset: Any, length: int, made_of: str) -> Key | str:
-    """Told in a process of its own; why there is none. ``made_of``: the script, its files and arguments."""
+    """Computed in a separate process; or why there is none. ``made_of``: script, files and arguments."""
     name = type(dataset).__name__
     told, _ = answered_apart(torch, name, lambda: (_told(torch, dataset, length, made_of), 0))
     if not told.startswith(_KEY):
@@ -52,7 +52,7 @@ def _digest(parts: list[object]) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Of Python and of the libraries that are imported, by module."""
+    """Versions of Python and of imported libraries, by module."""
     found = {"python": sys.version.split()[0]}
     for name, module in list(sys.modules.items()):
         if "." not in name and isinstance(module, types.ModuleType):

@@ -1,4 +1,4 @@
-"""What is proven before samples are kept in a store, and before one that is there is believed."""
+"""What is proven before samples are kept in a store, and before an existing store is trusted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .store_files import Store
 from .stored_form import Unstorable, decode, encode
 from .transform_prefix import Divided, divide, has_transforms
 
-_BOTH_WAYS = 8  # samples that must come back from their bytes as they were
+_BOTH_WAYS = 8  # samples that must survive a round trip through bytes
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,14 @@ def division(dataset: Any, prefix: int | None) -> Divided | str | None:
 
 
 def sample_of(dataset: Any, divided: Divided | None, index: int) -> object:
-    """What is kept of a sample, made by the data set."""
+    """The kept part of a sample, made by the data set."""
     return dataset[index] if divided is None else divided.make(index)
 
 
 def why_not_equal(
     torch: ModuleType, store: Store, dataset: Any, divided: Divided | None, chosen: list[int]
 ) -> str:
-    """Why the store's samples are not the data set's; "" if those that were chosen are."""
+    """Why the store's samples differ from the data set's; "" if the chosen ones do not."""
 
     def compare() -> tuple[str, int]:
         drawing, state, name = Drawing(torch, dataset, apart=True), states_of(dataset), type(dataset).__name__
@@ -78,7 +78,7 @@ def why_not_equal(
 
 
 def why_not_kept(torch: ModuleType, dataset: Any, divided: Divided | None, places: Sequence[int]) -> str:
-    """Why samples do not come back from their bytes as they were; "" if they do."""
+    """Why samples do not survive a round trip through bytes; "" if they do."""
     name = type(dataset).__name__
 
     def look() -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""Room for new stores of samples: which older ones go."""
+"""Room for new sample stores: which older ones are removed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .store_files import Store
 from .store_folders import locked, open_folder, open_ours, remove, size_of
 
 _FOUND_AGAIN = "again"  # in a store's folder: a later process had use for it
-_FOR_THIS_RUN = "this-run"  # it is believed only while a process lives that holds this file locked
+_FOR_THIS_RUN = "this-run"  # trusted only while a living process holds this file locked
 _MOST_NEVER_FOUND = 3
 
 
 def make_room(folder: str, path: str, in_use: set[str], most_bytes: int) -> bool:
     """Remove stores in ``folder``, the longest unused first, until at most ``most_bytes`` are left without
     the one at ``path``, and say whether that is so. Those ``in_use`` and those that are being written stay;
-    whoever reads the others goes on doing so.
+    readers of the others can continue.
     """
     sizes = {other: size_of(other) for other in _oldest_first(folder, {path})}
     left = sum(sizes.values())
@@ -29,8 +29,8 @@ def make_room(folder: str, path: str, in_use: set[str], most_bytes: int) -> bool
 
 
 def thin_out(folder: str, family: str, in_use: set[str]) -> None:
-    """Remove stores that no later process has found again, but for the newest few: a script whose data set is
-    another in each run fills a new store each time.
+    """Remove stores that no later process has reused, except the newest few: a script whose data set differs
+    in each run fills a new store each time.
     """
     found = []
     for path in _oldest_first(folder, in_use):
@@ -45,7 +45,7 @@ def thin_out(folder: str, family: str, in_use: set[str]) -> None:
 
 
 def found_again(path: str) -> None:
-    """This process has use for a store that another made."""
+    """This process uses a store that another made."""
     with suppress(OSError):
         os.close(_marked(path, _FOUND_AGAIN))
 
@@ -90,7 +90,7 @@ def _marked(path: str, name: str) -> int:
 
 
 def _oldest_first(folder: str, but: set[str]) -> Iterator[str]:
-    """Stores, by when they were used last."""
+    """Stores, by time of last use."""
     found = []
     for name in os.listdir(folder):
         path = os.path.join(folder, name)

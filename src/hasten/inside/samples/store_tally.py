@@ -1,4 +1,4 @@
-"""What a training has had of its stores, and what making them took; also of data sets that are gone."""
+"""How a training used its stores, and what making them took; including dropped data sets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StoreTally:
             one.before = one.counts.total()
 
     def gone(self, one: Served) -> None:
-        """Its data set is."""
+        """Its data set is gone."""
         self._of_gone = _sum([self._of_gone, one.counted])
         self._seconds[one.store.path] = one.store.seconds
         self._paid += one.paid
@@ -32,11 +32,11 @@ class StoreTally:
         return _sum([self._of_gone, *(one.counted for one in served)])
 
     def seconds(self, served: Sequence[Served]) -> float:
-        """That making the stores' samples has taken, by whichever processes."""
+        """Time for making the stores' samples, by any process."""
         return sum({**self._seconds, **{one.store.path: one.store.seconds for one in served}}.values())
 
     def paid(self, served: Sequence[Served]) -> float:
-        """That it has taken in this process."""
+        """The part paid by this process."""
         return self._paid + sum(one.paid for one in served)
 
 

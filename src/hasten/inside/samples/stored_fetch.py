@@ -1,7 +1,7 @@
 """Reads samples from a store where a loader would make them, in the training process and in its workers.
 
-Whoever reads compares some samples of each pass with the data set's own, chosen at random: a sample that is
-another now ends the use of the store in all processes, and the store.
+Every reader compares some samples of each pass with the data set's own, chosen at random: a sample that has
+changed ends the use of the store in all processes, and the store.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SPOT_CHECKS = 4  # samples compared with the data set's own in every pass, by al
 
 
 class Reader:
-    """Samples of the data set to which ``refer`` leads, in one process. ``slot``: where it counts."""
+    """Samples of the data set that ``refer`` references, in one process. ``slot``: where it counts."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Reader:
         self._divided = divided
         self._counts = counts
         self._slot = slot
-        self._random = random.Random()  # not one of the script's streams
+        self._random = random.Random()  # not one of the script's RNG states
         self._until_check = self._random.randrange(self._between_checks)
 
     @property
@@ -53,8 +53,8 @@ class Reader:
         return max(1, self._store.header.samples // SPOT_CHECKS)
 
     def check_first(self) -> None:
-        """The next sample is compared, whichever it is: its making may depend on what is particular to this
-        process, such as the number of threads.
+        """Compare the next sample, whichever it is: making it may depend on this process, such as on the
+        number of threads.
         """
         self._until_check = 0
 
@@ -63,7 +63,7 @@ class Reader:
         return not self._counts.given_up
 
     def samples(self, indices: Sequence[int], copied: bool) -> list[object]:
-        """Unless ``copied`` they are for somebody who does not write into them."""
+        """Unless ``copied``, the caller must not write to them."""
         found, hits, made, checked = [], 0, 0, 0
         if self._divided is not None and not self._divided.is_intact:
             self._counts.give_up("the transforms were replaced: the store was given up")
@@ -84,7 +84,7 @@ class Reader:
         return found
 
     def _kept(self, index: int, copied: bool) -> object:
-        """``_NONE`` where the sample is not there, or what it was made from is not as it was."""
+        """``_NONE`` if the sample is missing, or if what it was made from has changed."""
         with suppress(Exception):  # whatever is wrong with the file: the data set can make it
             kept = self._store.read(index)
             if kept is not None and not has_changed(kept.files):
@@ -110,7 +110,7 @@ class Handed:
         self.first_slot = counts.take()
 
     def serve(self, dataset: Any, worker: int) -> None:
-        """Put the store's samples in the place of the data set's. A data set that the loader's
+        """Replace the data set's samples with the store's. A data set that the loader's
         ``worker_init_fn`` changes makes its samples itself.
         """
         import torch

@@ -1,8 +1,8 @@
-"""A sample as bytes: a plain header (JSON) that says what it is made of, and the raw bytes of its parts.
+"""A sample as bytes: a plain header (JSON) with its structure, and the raw bytes of its parts.
 
-Known are tensors, numpy's arrays and numbers, Python's numbers and strings, None, loaded Pillow images, and
-tuples, lists and dicts of these. Anything else is refused by name: nothing is pickled, so nothing that is
-read back can run code.
+Supports tensors, numpy's arrays and numbers, Python's numbers and strings, None, loaded Pillow images, and
+tuples, lists and dicts of these. Anything else is refused by name: nothing is pickled, so reading back cannot
+run code.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _REAL = struct.Struct("<d")
 _MOST_DEPTH = 32
 
 Layout = list[Any]
-"""[kind, what belongs to it ...], as JSON has it."""
+"""[kind, its data ...], as in JSON."""
 
 
 class Unstorable(Exception):
@@ -149,7 +149,7 @@ class _Body:
 
 
 class _Reading:
-    """Takes parts out of a body in the order in which they were laid."""
+    """Reads parts from a body in the order in which they were written."""
 
     def __init__(self, torch: ModuleType, body: memoryview, copied: bool) -> None:
         self._torch = torch
@@ -225,7 +225,7 @@ class _Reading:
 
 
 def _order(strides: Any, shape: Any) -> list[int]:
-    """The dimensions from the one that changes slowest in memory to the fastest."""
+    """The dimensions from slowest to fastest changing in memory."""
     return sorted(range(len(shape)), key=lambda n: -abs(strides[n]))
 
 

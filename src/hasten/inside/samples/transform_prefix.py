@@ -1,8 +1,8 @@
 """Samples made up to their first random transform, for datasets like torchvision's.
 
-Such a dataset has a ``transform`` whose ``transforms`` are called one after another on a part of each
-sample. Those before the first random one give the same result every time, which can be kept. The rest is
-called on a copy of it each time, with the same random draws, in the same order, as without us.
+Such a dataset has a ``transform`` whose ``transforms`` are called one after another on a part of each sample.
+Those before the first random one give the same result every time, which can be kept. The rest are called on a
+copy of it each time, with the same random draws, in the same order, as without us.
 
 Source: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.Compose.html
 """
@@ -49,7 +49,7 @@ class Divided:
         self._cut = self._with_first(count, path)
 
     def make(self, index: int) -> object:
-        """The sample with Marked in place of what the remaining transforms go on from."""
+        """The sample with Marked where the remaining transforms continue."""
         return self._cut[index]
 
     def finish(self, made: Any) -> object:
@@ -95,7 +95,7 @@ class Divided:
 
     def _with_first(self, count: int, path: Sequence[Any]) -> Any:
         """A shallow copy of the dataset that calls the first transforms only and marks their result. ``path``
-        leads from it to who has them.
+        leads from it to the one that has them.
         """
         cut = copy.copy(self._compose)
         vars(cut)["transforms"] = [*self._transforms[:count], _mark]
@@ -113,7 +113,7 @@ class Divided:
 
 def divide(torch: ModuleType, dataset: Any, length: int) -> tuple[Divided | str, int]:
     """The dataset divided before its first random transform, and the bytes of its largest unfinished sample;
-    (why not, 0) where that cannot be proven to give the same samples.
+    (why not, 0) if that cannot be proven to give the same samples.
     """
     name = type(dataset).__name__
     try:

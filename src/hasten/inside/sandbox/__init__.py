@@ -1,1 +1,1 @@
-"""What keeps a trial's script from the user's files, and ends all that it started."""
+"""Keeps a trial's script away from the user's files, and ends everything it started."""

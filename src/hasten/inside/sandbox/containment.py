@@ -1,4 +1,4 @@
-"""A worker in a process namespace of its own: when it ends, the kernel ends everything that it started.
+"""A worker in its own process namespace: when it ends, the kernel ends everything it started.
 
 PR_SET_PDEATHSIG alone is not enough: programs that the script starts do not have it, and would outlive a
 coordinator that was killed.
@@ -11,7 +11,7 @@ All are forks of the one process that calls ``contain``, which returns in S only
 namespace; new files in /dev/shm are seen nowhere else and vanish at the end, while those that were there stay
 visible.
 
-Where the kernel refuses that, ``stand_over`` leaves W between the coordinator and the worker: it adopts the
+If the kernel refuses that, ``stand_over`` leaves W between the coordinator and the worker: it adopts the
 orphans among the worker's descendants, and ends them when the worker or the coordinator has ended. If W
 itself is killed by SIGKILL, programs in sessions of their own live on.
 
@@ -35,15 +35,15 @@ from . import mounts
 from .dry_run import rehearse
 
 _SHM = "/dev/shm"
-_MOST_ENTRIES = 256  # in /dev/shm, each of which is one more mount
+_MOST_ENTRIES = 256  # in /dev/shm, each of which needs one more mount
 _THE_WORKERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _LEFT = getattr(signal, "SIGRTMAX", signal.SIGTERM)  # tells W that the coordinator has gone
 
 
 def contain() -> str:
-    """Go on in a namespace as above; returns in the process that does. Call it before any thread starts.
+    """Continue in such a namespace; returns in the process that does. Call it before any thread starts.
 
-    Where the kernel does not allow it, nothing is changed and the reason returned; "" if it worked.
+    If the kernel does not allow it, changes nothing and returns the reason; "" if it worked.
     """
     reason = rehearse(_try)
     if not reason:
@@ -52,7 +52,7 @@ def contain() -> str:
 
 
 def stand_over() -> None:
-    """Go on in a child of this process, which ends with the child and ends all that it leaves. Linux only."""
+    """Continue in a child; this process ends with it and ends everything it leaves. Linux only."""
     above, here = os.getppid(), os.getpid()
     descriptors = [int(name) for name in os.listdir("/proc/self/fd")]
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _THE_WORKERS)
@@ -60,7 +60,7 @@ def stand_over() -> None:
     if not worker:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         die_with_parent()
-        if os.getppid() != here:  # gone before the kernel knew
+        if os.getppid() != here:  # the parent was gone before the kernel knew
             os._exit(1)
         return
     adopt_orphans()
@@ -105,8 +105,8 @@ def _enter() -> None:
     mounts.leave_shared_processes()
     die_with_parent()
     alive, held = os.pipe()  # held by W alone: when it closes, W is gone
-    told, tell = os.pipe()  # by which I tells W how S ended
-    descriptors = [int(name) for name in os.listdir("/proc/self/fd")]  # S's /proc will not show W any more
+    told, tell = os.pipe()  # how I tells W how S ended
+    descriptors = [int(name) for name in os.listdir("/proc/self/fd")]  # S's /proc will no longer show W
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _THE_WORKERS)
     first = os.fork()
     if first:
@@ -174,7 +174,7 @@ def _end_with(status: int) -> NoReturn:
 
 
 def _clear_away_until(worker: int, tell: int) -> NoReturn:
-    """What I does: reap processes until the worker has ended, then end, and with it the namespace."""
+    """What I does: reap processes until the worker has ended, then end itself, and with it the namespace."""
     ended, status = 0, 0
     with suppress(ChildProcessError):
         while ended != worker:

@@ -1,10 +1,10 @@
-"""Lay overlays in a mount namespace of this process, whose writes go into folders of its own: layers.
+"""Mount overlays in a mount namespace of this process, whose writes go into separate folders: layers.
 
-Two ways. ``cover_everything`` builds a second root of overlays, over every file system that is mounted, and
-makes it this process' root; that takes root. ``cover_places`` lays an overlay over each of some folders.
+Two ways. ``cover_everything`` builds a second root of overlays over every mounted file system, and
+makes it this process' root; that needs root. ``cover_places`` mounts an overlay over each of some folders.
 
-``through`` are folders that are written as they are. Sockets of other programs stay reachable. Both functions
-return where the writes of each place go, and raise OSError where the kernel refuses; then this process must
+``through`` are folders that are written directly. Sockets of other programs stay reachable. Both functions
+return where the writes of each place go, and raise OSError if the kernel refuses; then this process must
 end.
 """
 
@@ -25,7 +25,9 @@ Uppers = dict[str, str]
 def cover_everything(
     folders: Sequence[str], layers: str, prelude: Mapping[str, str], through: Sequence[str]
 ) -> Uppers:
-    """``folders`` must lie in an overlay; any other file system that takes none stays visible, read-only."""
+    """``folders`` must lie in an overlay; any other file system that cannot have one stays visible,
+    read-only.
+    """
     mounts.leave_shared_mounts()
     found = reach.seen_mounts()
     needed = {mounts.holder(folder, found).point for folder in folders}
@@ -45,7 +47,7 @@ def cover_everything(
                 covering.cover(folder, needed=True)
         for mount in found:
             if not reach.is_file_system(mount) and not _is_below_any(mount.point, reach.SYSTEM):
-                with suppress(OSError):  # what it is mounted on may not be in sight
+                with suppress(OSError):  # its mount point may not be visible
                     mounts.bind(mount.point, f"root{mount.point}")
         covering.hold(through, reach.sockets())
         covering.open_ways(layers)
@@ -60,7 +62,7 @@ def cover_places(
     prelude: Mapping[str, str],
     through: Sequence[str],
 ) -> Uppers:
-    """``folders`` must be covered, with what is mounted below them; ``others`` are where the kernel lets
+    """``folders`` must be covered, with what is mounted below them; ``others`` are covered if the kernel lets
     us.
     """
     mounts.leave_shared_mounts()
@@ -101,8 +103,8 @@ def _is_below_any(path: str, folders: Sequence[str]) -> bool:
 
 
 class _Covering:
-    """Overlays in the making. The working directory is the folder for layers; ``root`` is where the covered
-    tree is built, "" for in place.
+    """Overlays under construction. The working directory is the folder for layers; ``root`` is where the
+    covered tree is built, "" for in place.
     """
 
     def __init__(self, root: str, prelude: Mapping[str, str]) -> None:
@@ -129,12 +131,12 @@ class _Covering:
     def try_to_prepare(self, place: str) -> bool:
         try:
             self.prepare(place)
-        except OSError:  # it has gone, or is not for us to see
+        except OSError:  # it is gone, or we may not see it
             return False
         return True
 
     def prepare(self, place: str) -> None:
-        """Make the layers of a place, and bind it elsewhere: a covered folder hides the mounts below it."""
+        """Create the layers of a place, and bind it elsewhere: a covered folder hides the mounts below it."""
         number = self._numbers[place] = len(self._numbers)
         lower, upper = f"lower{number}", f"upper{number}"
         os.mkdir(upper)
@@ -159,7 +161,7 @@ class _Covering:
             mounts.bind(self._prelude[place], f"prelude{number}")
 
     def lay(self, place: str, needed: bool) -> None:
-        """Cover a place by its overlay. A mount that cannot have one, such as a file, is read-only then;
+        """Cover a place with its overlay. A mount that cannot have one, such as a file, becomes read-only;
         pipes, sockets and devices stay.
         """
         number, target = self._numbers[place], self._root + place
@@ -186,20 +188,20 @@ class _Covering:
             if needed:
                 here = os.getcwd()
                 raise OSError(f"{refused} (overlay, layers on {mounts.kind_at(here)} in {here})") from None
-            with suppress(OSError):  # it has gone
+            with suppress(OSError):  # it is gone
                 mounts.bind_read_only(lower, target)
         for layer in {lower, *layers}:
             mounts.detach(layer)  # the overlay holds it itself; now no path leads to the real files
 
     def hold(self, folders: Sequence[str], sockets: Sequence[str]) -> None:
-        """Keep hold of these as they are, before they are covered."""
+        """Keep these reachable as they are, before they are covered."""
         for path in folders:
             os.mkdir(name := f"held{len(self._held)}")
             mounts.bind(path, name)
             self._held[path] = name
         for path in sockets:
             open(name := f"held{len(self._held)}", "x").close()
-            with suppress(OSError):  # it is gone by now
+            with suppress(OSError):  # it is already gone
                 mounts.bind(path, name)
                 self._held[path] = name
 
@@ -214,7 +216,7 @@ class _Covering:
             if os.path.isdir(name):
                 mounts.bind(name, target)
             else:
-                with suppress(OSError):  # it is in a place that is covered otherwise
+                with suppress(OSError):  # it is in a place that is covered in another way
                     mounts.bind(name, target)
             mounts.detach(name)
         mounts.make_read_only(self._root + hidden)
@@ -223,7 +225,7 @@ class _Covering:
 def _look_like(upper: str, place: str) -> None:
     """The top of an overlay shows the owner, mode and times of its upper."""
     found = os.stat(place)
-    with suppress(OSError):  # only root may give it to somebody else
+    with suppress(OSError):  # only root may change its owner
         os.chown(upper, found.st_uid, found.st_gid)
     writable = 0o777 if os.access(place, os.W_OK) else 0o555
     os.chmod(upper, stat.S_IMODE(found.st_mode) & (0o7000 | writable))

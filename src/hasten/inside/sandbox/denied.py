@@ -1,16 +1,16 @@
-"""Names the file where an error says only "Permission denied", as C++ code (torch.save) does."""
+"""Names the file if an error only says "Permission denied", as in C++ code (torch.save)."""
 
 from __future__ import annotations
 
 import os
 from types import TracebackType
 
-_CALLED = ("name", "path", "filename", "file", "f")  # what functions that write call their file
+_CALLED = ("name", "path", "filename", "file", "f")  # names of the file variable in functions that write
 _BARE = "Permission denied"
 
 
 def naming_file(detail: str, error: BaseException) -> str:
-    """``detail``, the text of ``error``, with the file added as Python would: the one that the innermost
+    """``detail``, the text of ``error``, with the file added the way Python does: the one that the innermost
     function with a variable for a file has.
     """
     if not detail.rstrip().endswith(_BARE):

@@ -1,4 +1,4 @@
-"""Try in a forked child what cannot be taken back, as leaving a namespace cannot."""
+"""Try in a forked child what cannot be undone, such as leaving a namespace."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ def rehearse(attempt: Callable[[], object]) -> str:
     os.close(writing)
     with open(reading, "rb") as pipe:
         answer = pipe.read()
-    with suppress(ChildProcessError):  # where SIGCHLD is ignored, the kernel has cleared it away already
+    with suppress(ChildProcessError):  # if SIGCHLD is ignored, the kernel has reaped it already
         os.waitpid(child, 0)
     return "" if answer == _GRANTED else os.fsdecode(answer) or "the process that tried it died"

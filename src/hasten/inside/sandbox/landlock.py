@@ -1,11 +1,11 @@
-"""Keep this process, and all that it starts, from writing anywhere but in a few folders, by Landlock.
+"""Keep this process, and everything it starts, from writing outside a few folders, by Landlock.
 
-Linux 5.13 and later. For where no overlay can be laid, as in many containers. A write is not redirected but
+Linux 5.13 and later. For systems without overlays, such as many containers. A write is not redirected but
 denied: it fails with EACCES, a move across folders with EXDEV. Everything may be read and executed. It cannot
 be undone. A restricted process can neither mount nor unmount, nor trace or look into unrestricted ones.
 
 Not denied: changes of mode, owner, times and extended attributes; truncate(2) by name before Linux 6.2; and
-writing to files that are open already.
+writing to files that are already open.
 
 Sources: landlock(7), landlock_create_ruleset(2), landlock_add_rule(2), landlock_restrict_self(2), and the
 kernel's Documentation/userspace-api/landlock.rst.
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 from . import mounts
 
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture of today
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every current architecture
 _ASK_VERSION, _PATH_BENEATH = 1, 1
 _PR_SET_NO_NEW_PRIVS = 38
 
@@ -36,10 +36,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def deny_writes(but: Sequence[str]) -> None:
-    """Deny this process to write anywhere but below the folders ``but``, and in /dev and /proc. Call it
+    """Deny this process writing except below the folders ``but``, and in /dev and /proc. Call it
     before any thread starts.
 
-    Raises OSError if the kernel has no Landlock or refuses: then the process may write as before.
+    Raises OSError if the kernel has no Landlock or refuses: then the process can write as before.
     """
     rights = writing(version())
     handled = struct.pack("=Q", rights)
@@ -75,7 +75,7 @@ def _grant(ruleset: int, path: str, rights: int) -> None:
     try:
         descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
-        return  # it has gone since
+        return  # it is gone by now
     try:
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISLNK(mode):

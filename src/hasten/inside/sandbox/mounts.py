@@ -33,7 +33,7 @@ class Mount:
     point: str  # absolute path of the directory or file it is mounted on
     kind: str  # type of file system: ext4, tmpfs, overlay
     device: str  # which file system, as "major:minor"
-    root: str  # what of it is seen at ``point``: "/" is all, another path a part that was bound there
+    root: str  # what is visible at ``point``: "/" is all of it, another path a part that was bound there
 
 
 _UNKNOWN = Mount("/", "", "", "/")  # after chroot(2), / need not be a mount
@@ -60,7 +60,7 @@ def below(path: str, folder: str) -> bool:
 
 
 def holder(path: str, among: Sequence[Mount]) -> Mount:
-    """The mount that ``path`` lies in; the one made last wins where several share a place."""
+    """The mount that contains ``path``; if several share a place, the last one wins."""
     holding = [mount for mount in reversed(among) if below(path, mount.point)]
     return max(holding, key=lambda mount: len(mount.point), default=_UNKNOWN)
 
@@ -86,22 +86,22 @@ def in_user_namespace() -> bool:
 
 
 def leave_shared_mounts() -> None:
-    """Give this process a mount namespace of its own: what it mounts from here on nobody else sees.
+    """Give this process its own mount namespace: what it mounts from here on is invisible elsewhere.
 
-    Without CAP_SYS_ADMIN that takes a user namespace too, in which the process keeps its user and group id.
+    Without CAP_SYS_ADMIN that needs a user namespace, too, in which the process keeps its user and group id.
     """
     _leave(_CLONE_NEWNS)
 
 
 def leave_shared_processes() -> None:
-    """As ``leave_shared_mounts``, and what this process forks from here on is in a process namespace too: its
-    first child is process 1 there, and all others end when that one does.
+    """Like ``leave_shared_mounts``, and what this process forks from here on is in a process namespace, too:
+    its first child is process 1 there, and all others end when that one does.
     """
     _leave(_CLONE_NEWNS | _CLONE_NEWPID)
 
 
 def show_processes() -> None:
-    """Mount /proc anew, for the process namespace that this process is in."""
+    """Mount /proc again, for the process namespace that this process is in."""
     _mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
 
 
@@ -139,13 +139,13 @@ def _let_nothing_out() -> None:
 
 
 def drop_capabilities() -> None:
-    """Give up all capabilities, so that file permissions mean to the script what they mean outside."""
+    """Give up all capabilities, so that file permissions apply to the script as they do outside."""
     _set_capabilities(0, 0, 0)
 
 
 def drop_ways_out() -> None:
-    """Give up what root could unmount, trace others or open files by handle with, for good: programs started
-    from here on do not get it back.
+    """Permanently give up what root could use to unmount, trace others or open files by handle: programs
+    started from here on do not get it back.
     """
     for capability in _WAYS_OUT:
         _called("prctl", _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0))
@@ -166,7 +166,7 @@ def bind(source: str, target: str) -> None:
 
 
 def bind_with_mounts(source: str, target: str) -> None:
-    """As ``bind``, with what is mounted below."""
+    """Like ``bind``, with everything mounted below."""
     _mount(source, target, None, _MS_BIND | _MS_REC)
 
 
@@ -186,8 +186,8 @@ def mount_scratch(target: str) -> None:
 
 
 def make_root(target: str) -> None:
-    """Let the mount at ``target`` be this process' root, and its working directory. What was root before is
-    beneath it then, where no path leads to.
+    """Let the mount at ``target`` be this process' root, and its working directory. The former root is
+    then beneath it, out of reach of any path.
     """
     os.chdir(target)
     _mount(".", "/", None, _MS_MOVE)
@@ -207,7 +207,7 @@ def overlay(target: str, lower: Sequence[str], upper: str, work: str) -> None:
 
 
 def merge(target: str, lower: Sequence[str]) -> None:
-    """As ``overlay``, for reading only; at least two directories."""
+    """Like ``overlay``, read-only; at least two directories."""
     options = [f"lowerdir={':'.join(lower)}"]
     options += ["userxattr"] if in_user_namespace() else ["redirect_dir=follow", "metacopy=off", "index=off"]
     _mount("overlay", target, "overlay", _MS_RDONLY, ",".join(options))

@@ -1,7 +1,7 @@
-"""Folders for what trials write: made in a place for temporary files, which others may write to as well.
+"""Folders for what trials write: created among temporary files, where others can write, too.
 
-Whatever we trust, remove or chmod there is checked by descriptor, never by path: another user may put a link
-in its place at any moment.
+Whatever we trust, remove or chmod there is checked by descriptor, never by path: another user could put a
+link in its place at any moment.
 
     layers = make_layers() ... remove_layers(layers)
 """
@@ -28,11 +28,11 @@ _held: dict[str, int] = {}  # layers made by this process -> the lock that says 
 
 
 def make_layers(announce: Callable[[str], object] = lambda path: None) -> str:
-    """Make a folder for layers where the kernel takes them; "" if there is none. ``announce`` is told of each
-    before it is made.
+    """Create a folder for layers where the kernel supports them; "" if there is none. ``announce`` gets each
+    before it is created.
 
-    Preferably on a disk with room: on a tmpfs, what trials write takes memory. Layers of this user's that a
-    killed process has left are removed.
+    Preferably on a disk with room: on a tmpfs, what trials write takes memory. This user's layers left by a
+    killed process are removed.
     """
     for parent in _places():
         with suppress(OSError):
@@ -48,7 +48,7 @@ def make_layers(announce: Callable[[str], object] = lambda path: None) -> str:
 
 
 def remove_layers(layers: str) -> None:
-    """Remove what ``make_layers`` made, as far as this user may. Never raises."""
+    """Remove what ``make_layers`` created, as far as this user may. Never raises."""
     with suppress(OSError, ValueError):
         parent, name = os.path.split(layers)
         if name:
@@ -59,7 +59,7 @@ def remove_layers(layers: str) -> None:
 
 
 def _places() -> list[str]:
-    """Where layers may be made, the best first."""
+    """Where layers may be created, best first."""
     candidates = (tempfile.gettempdir(), "/var/tmp", os.path.expanduser("~/.cache"), "/dev/shm")
     found = [path for path in dict.fromkeys(map(os.path.realpath, candidates)) if os.path.isdir(path)]
     return sorted(found, key=lambda path: (_is_memory(path), shutil.disk_usage(path).free < _ENOUGH_BYTES))
@@ -73,7 +73,7 @@ def _is_memory(path: str) -> bool:
 
 
 def _can_hold_layers(path: str) -> bool:
-    """Whether an upper may lie here: not on an overlay, and where an overlay's marks can be stored."""
+    """Whether an upper may be here: not on an overlay, and only where an overlay's marks can be stored."""
     try:
         namespace = "trusted" if mounts.is_admin() and not mounts.in_user_namespace() else "user"
         os.setxattr(path, f"{namespace}.hasten", b"")
@@ -83,7 +83,7 @@ def _can_hold_layers(path: str) -> bool:
 
 
 def _locked(made: str) -> int:
-    """The lock of a new folder. It gets its name once it is held: else the folder would look abandoned."""
+    """The lock of a new folder. It gets its name once it is held: or the folder would look abandoned."""
     with _opened(made) as folder:
         lock = os.open(
             _NEW_LOCK, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder
@@ -93,9 +93,9 @@ def _locked(made: str) -> int:
     return lock
 
 
-# ---- what killed processes have left
+# ---- left by killed processes
 def _remove_abandoned(parent: str) -> None:
-    """Remove the layers in ``parent`` whose lock nobody holds any more."""
+    """Remove the layers in ``parent`` whose lock is no longer held."""
     with _opened(parent) as above:
         for name in os.listdir(above):
             if name.startswith(_PREFIX):
@@ -104,11 +104,11 @@ def _remove_abandoned(parent: str) -> None:
 
 
 def _remove_if_abandoned(name: str, above: int) -> None:
-    """Raises OSError if it is none of ours, or in use."""
+    """Raises OSError if it is not ours, or in use."""
     with _opened(name, above) as folder:
         found = os.fstat(folder)
         if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
-            return  # mkdtemp's are closed to others, so nobody else can have put anything into them
+            return  # mkdtemp's folders are closed to others, so nobody else can have put anything into them
         lock = os.open(_LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
         try:
             found = os.fstat(lock)
@@ -121,8 +121,8 @@ def _remove_if_abandoned(name: str, above: int) -> None:
 
 
 def _remove_folder(name: str, above: int, expected: os.stat_result | None = None) -> None:
-    """Remove a folder in ``above`` and all below it, however deep. ``expected``: only if it is that one
-    still.
+    """Remove a folder in ``above`` and everything below it, however deep. ``expected``: only if it is still
+    that one.
 
     Folders below are moved up first and then emptied, so that few descriptors are open at a time.
     """
@@ -165,7 +165,7 @@ def _empty(folder: int, top: int, device: int) -> list[str]:
 def _make_accessible(name: str, folder: int, device: int) -> None:
     """Overlays leave a folder with mode 000, and scripts make folders read-only.
 
-    Such a folder cannot be opened for fchmod(2); by its O_PATH descriptor's entry in /proc it is no other.
+    Such a folder cannot be opened for fchmod(2); its O_PATH descriptor's entry in /proc identifies it.
     Raises OSError if something is mounted there.
     """
     seen = getattr(os, "O_PATH", os.O_RDONLY)  # macOS has no overlays, and no O_PATH

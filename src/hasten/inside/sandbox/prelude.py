@@ -12,13 +12,12 @@ _MOST_BYTES = 2**30
 
 
 def keep(upper: str, to: str, most_bytes: int = _MOST_BYTES) -> None:
-    """Copy an overlay's upper to the new folder ``to``, for use as a lower layer of later overlays.
+    """Copy an overlay's upper to the new folder ``to``, to use as a lower layer of later overlays.
 
     Deletions are copied too: a whiteout, character device 0:0, stands for a deleted file, and an extended
-    attribute marks a folder that replaced another. Sockets and pipes are not: they end with their owner.
-    Where the files have more than ``most_bytes``, the large ones are linked: that takes neither time nor
-    disk, and what is written into them later is seen through the link. Entries that cannot be read are left
-    out.
+    attribute marks a folder that replaced another. Sockets and pipes are not: they end with their owner. If
+    the files have more than ``most_bytes``, the large ones are linked: that takes no time or disk, and later
+    writes to them are visible through the link. Unreadable entries are left out.
 
     Raises OSError if ``to`` cannot be made.
     """
@@ -37,10 +36,10 @@ def keep(upper: str, to: str, most_bytes: int = _MOST_BYTES) -> None:
                         _keep_file(entry, made, linked)
     for source, target in reversed(
         folders
-    ):  # a folder may end up closed, and its time is that of its last entry
+    ):  # a folder may become inaccessible, and its time is that of its last entry
         with suppress(OSError):
             for name in os.listxattr(source):
-                if ".overlay." in name:  # copystat passes in silence over what `to` cannot hold
+                if ".overlay." in name:  # copystat silently ignores what `to` cannot hold
                     os.setxattr(target, name, os.getxattr(source, name))
         _copy_facts(source, target)
 
@@ -66,7 +65,7 @@ def _copy_facts(source: str, target: str) -> None:
 
 
 def _bytes_below(folder: str, enough: int) -> int:
-    """Of all files, as they lie on the disk; counted no further than above ``enough``."""
+    """Bytes of all files on disk; stops counting above ``enough``."""
     count, folders = 0, [folder]
     while folders and count <= enough:
         with suppress(OSError), os.scandir(folders.pop()) as entries:

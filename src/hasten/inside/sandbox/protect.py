@@ -1,23 +1,23 @@
 """Keep what a trial's script writes away from the real files, while the script can read back what it wrote.
 
-All that the script can write is covered by overlays in a mount namespace of this process: the script reads
-the real files and writes into **layers**, throw-away folders of the trial. C code and subprocesses are
-included. As root, every file system is covered (covering.py). Otherwise folders are covered one by one: those
-asked for, the home folder, those for temporary files, and other writable ones that reach.py finds; writing
-anywhere else is denied by Landlock, where the kernel has it. Not covered are /proc, /sys and /dev, what
-``through`` names, and files that are open already.
+Everything the script can write is covered by overlays in a mount namespace of this process: the script reads
+the real files and writes into **layers**, throw-away folders of the trial. That includes C code and
+subprocesses. As root, every file system is covered (covering.py). Otherwise folders are covered one by one:
+the requested ones, the home folder, temporary ones, and other writable ones that reach.py finds; Landlock
+denies writing anywhere else, if the kernel has it. Not covered are /proc, /sys and /dev, what ``through``
+names, and files that are already open.
 
     coordinator:  layers = make_layers() ... remove_layers(layers)
     worker:       protection = protect(folders, layers)
     coordinator:  keep(protection.uppers[place], saved)
     another:      protection = protect(folders, layers, {place: saved})
 
-Each worker sees only its own writes. Without root the kernel sets two limits to what was there before: no
-directory can be renamed (EXDEV), and what belongs to another user, or to a group that is not the process's
-first, cannot be written (EOVERFLOW).
+Each worker sees only its own writes. Without root the kernel limits access to existing files: no directory
+can be renamed (EXDEV), and what belongs to another user, or to a group other than the process's first, cannot
+be written (EOVERFLOW).
 
-Where no overlay can be laid, writing can still be denied: see landlock.py. This guards against accidents.
-It is no sandbox: root can still write to disks by their devices, and change the kernel's settings.
+If no overlay can be mounted, writing can still be denied: see landlock.py. This guards against accidents. It
+is no sandbox: root can still write to disks through their devices, and change the kernel's settings.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Protection:
     """The result of a request to protect folders."""
 
     kind: str  # "overlay"; "landlock": writes are denied; or "off": this process is as it was before
-    reason: str  # why it is no overlay, one sentence; "" when it is
-    folders: tuple[str, ...]  # absolute real paths that were asked for and are protected; none when off
-    uppers: Mapping[str, str]  # where an overlay's writes go, by the place that it covers
+    reason: str  # why it is not an overlay, one sentence; "" if it is
+    folders: tuple[str, ...]  # absolute real paths that were requested and are protected; none if off
+    uppers: Mapping[str, str]  # where an overlay's writes go, by the place it covers
 
 
 def protect(
@@ -53,14 +53,14 @@ def protect(
     through: Sequence[str] = (),
     or_deny: bool = False,
 ) -> Protection:
-    """Cover ``folders`` and all else that can be written. Call it before any thread starts.
+    """Cover ``folders`` and everything else that can be written. Call it before any thread starts.
 
     ``prelude`` holds copies of an earlier worker's uppers, by place, for this process to start from.
-    ``through`` are folders, which exist, that are written as they are. Anything the kernel refuses for
+    ``through`` are existing folders that are written directly. Anything the kernel refuses for
     ``folders`` turns the overlays off as a whole. ``or_deny``: then deny writes instead, unless there is a
     prelude, which this process could not see.
 
-    Raises OSError if the kernel refuses now what it granted a moment ago: the process must end then.
+    Raises OSError if the kernel refuses now what it granted a moment ago: then the process must end.
     """
     roots = reach.outermost(folders)
     unsuitable = _unsuitable(roots)
@@ -119,7 +119,7 @@ def _cover_places(
 ) -> Uppers:
     unprivileged = not mounts.is_admin()
     uppers = cover_places(needed, others, layers, prelude, through)
-    with suppress(OSError):  # then what is not covered can be written as ever
+    with suppress(OSError):  # then what is not covered can be written as usual
         landlock.deny_writes([*uppers, *through, *reach.runtime(os.environ)])
     if unprivileged:
         mounts.drop_capabilities()

@@ -1,4 +1,4 @@
-"""Where a script can write on this machine, as far as that is known before it runs."""
+"""Where a script can write on this machine, as far as known before it runs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import PurePath
 from . import mounts
 
 SYSTEM = ("/proc", "/sys", "/dev")
-"""No files of anybody's."""
+"""No user files."""
 
-_AS_IT_IS = frozenset(  # kinds of what the kernel makes up
+_AS_IT_IS = frozenset(  # virtual file systems
     (
         *("autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs"),
         *("efivarfs", "fusectl", "hugetlbfs", "mqueue", "nsfs", "proc", "pstore", "rpc_pipefs"),
@@ -42,11 +42,11 @@ _OF_THE_SYSTEM = (
     "/usr",
     "/var/run",
 )
-_DEPTH, _MOST_ENTRIES = 3, 2000  # of folders looked through for some that can be written
+_DEPTH, _MOST_ENTRIES = 3, 2000  # of folders searched for writable ones
 
 
 def is_file_system(mount: mounts.Mount) -> bool:
-    """Whether files of the user's may lie there, rather than what the kernel makes up."""
+    """Whether it may hold user files: not a virtual file system."""
     in_system = any(mounts.below(mount.point, folder) for folder in SYSTEM)
     return not in_system and mount.kind not in _AS_IT_IS
 
@@ -58,7 +58,7 @@ def seen_mounts() -> list[mounts.Mount]:
 
 
 def outermost(folders: Sequence[str]) -> tuple[str, ...]:
-    """Their real paths, without those that lie in another one."""
+    """Their real paths, without those inside another one."""
     real = dict.fromkeys(os.path.realpath(folder) for folder in folders)
     return tuple(a for a in real if not any(a != b and mounts.below(a, b) for b in real))
 
@@ -81,14 +81,14 @@ def runtime(environment: Mapping[str, str]) -> list[str]:
 
 
 def temporary() -> list[str]:
-    """Folders for temporary files. (To ask tempfile would make a file in one.)"""
+    """Folders for temporary files. (Asking tempfile would create a file in one.)"""
     named = [os.environ.get(name, "") for name in ("TMPDIR", "TEMP", "TMP")]
     found = dict.fromkeys(os.path.realpath(path) for path in (*named, "/tmp", "/var/tmp") if path)
     return [path for path in found if os.path.isdir(path)]
 
 
 def sockets() -> list[str]:
-    """Sockets that some program listens at: through an overlay they could not be reached."""
+    """Sockets that some program listens on: through an overlay they could not be reached."""
     with suppress(OSError), open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as lines:
         named = {match[1] for line in lines if (match := _BOUND.match(line))}
         paths = sorted(path for path in named if not any(mounts.below(path, system) for system in SYSTEM))
@@ -103,11 +103,11 @@ def _is_socket(path: str) -> bool:
         return False
 
 
-# ---- for whoever cannot lay an overlay over everything
+# ---- without an overlay over everything
 def places(folders: Sequence[str], layers: str) -> tuple[list[str], list[str]]:
     """Folders to cover one by one, so that little is left that this user can write: those that ``folders``
-    need, and others. One may lie in another, since the kernel copies nothing for us from a folder of another
-    user.
+    need, and others. One may be inside another, because the kernel does not copy for us from another user's
+    folder.
     """
     above = {str(folder) for mount in seen_mounts() for folder in PurePath(mount.point).parents}
     needed = [_top(folder, above) for folder in folders]
@@ -119,8 +119,8 @@ def places(folders: Sequence[str], layers: str) -> tuple[list[str], list[str]]:
 
 
 def _top(path: str, above: Collection[str]) -> str:
-    """The topmost folder above ``path`` such that all in between are this user's and have no mounts below;
-    else ``path`` itself.
+    """The topmost folder above ``path`` such that all in between belong to this user and have no mounts
+    below; otherwise ``path`` itself.
 
     ``above``: all folders that something is mounted below.
     """
@@ -136,7 +136,7 @@ def _is_ours(folder: str) -> bool:
     """Whether the kernel would copy it for us, with its owner and group."""
     if os.geteuid() == 0 and not mounts.in_user_namespace():
         return True
-    try:  # only an owner may ask for this; in a user namespace, stat shows all other users as one
+    try:  # only an owner may do this; in a user namespace, stat shows all other users as one
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOATIME | os.O_CLOEXEC)
     except OSError:
         return False
@@ -151,7 +151,7 @@ def _is_coverable(folder: str, above: Collection[str]) -> bool:
 
 
 def _writable_below(top: str, above: Collection[str], layers: str) -> list[str]:
-    """Limited in depth and number of entries; does not look below folders that are wholly this user's."""
+    """Limited in depth and number of entries; skips folders that belong wholly to this user."""
     skipped = {*SYSTEM, *_OF_THE_SYSTEM, layers} | {m.point for m in seen_mounts() if not is_file_system(m)}
     found: list[str] = []
     waiting, left = [(top, 0)], _MOST_ENTRIES

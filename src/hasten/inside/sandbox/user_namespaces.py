@@ -1,4 +1,4 @@
-"""Why this machine gives ordinary users no user namespace, if its settings say so.
+"""Why ordinary users get no user namespace on this machine, if its settings say so.
 
 Sources: the manual page user_namespaces(7); the kernel's Documentation/admin-guide/sysctl/user.rst; Debian's
 and Ubuntu's own settings, by their documentation of unprivileged user namespaces.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-_SETTINGS = (  # file below /proc/sys, the value that switches them off, and how to say it
+_SETTINGS = (  # file below /proc/sys, the value that switches them off, and the message
     ("user/max_user_namespaces", 0, "user namespaces are switched off (user.max_user_namespaces)"),
     (
         "kernel/unprivileged_userns_clone",

@@ -1,1 +1,1 @@
-"""One technique a file; ``base`` is the contract, ``catalog`` the list."""
+"""One technique per file; ``base`` is the contract, ``catalog`` the list."""

@@ -1,16 +1,15 @@
-"""Tie torch's threads to cores, so that they stay beside their caches and their memory.
+"""Bind torch's threads to cores, so that they stay near their caches and their memory.
 
-``compact`` takes cores that lie side by side, ``spread`` takes them from all NUMA nodes in turn; each
-thread is then bound to one core. ``cores`` binds none but leaves the process one hardware thread of each
-core.
+``compact`` takes neighbouring cores, ``spread`` takes them from all NUMA nodes in turn; each thread is then
+bound to one core. ``cores`` binds no thread but leaves the process one hardware thread of each core.
 
-It helps on machines with several NUMA nodes or two hardware threads a core, and where the system moves
-threads about. It hurts on a machine that others use: a bound thread waits for its core though another is
-free, and processes that choose alike meet on the same cores. Processes that the script starts inherit the
-main thread's one core; therefore threads are not bound where a loader has workers.
+It helps on machines with several NUMA nodes or two hardware threads a core, and if the system moves threads
+around. It hurts on a machine that others use: a bound thread waits for its core even if another is free, and
+processes that choose the same way meet on the same cores. Processes that the script starts inherit the main
+thread's one core; therefore threads are not bound if a loader has workers.
 
-libgomp reads OMP_PLACES when it is loaded and then binds the main thread, which would leave libiomp5,
-loaded beside it, a single core: libiomp5 is told by KMP_AFFINITY.
+libgomp reads OMP_PLACES when it is loaded and then binds the main thread, which would leave libiomp5, if
+loaded as well, a single core: libiomp5 is configured with KMP_AFFINITY.
 
 Sources: https://gcc.gnu.org/onlinedocs/libgomp/Environment-Variables.html (OMP_PLACES, OMP_PROC_BIND);
 Intel's documentation of KMP_AFFINITY; https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html

@@ -1,31 +1,31 @@
-"""``torch.save`` returns when it has a copy of what it saves; the file is written in the background.
+"""``torch.save`` returns once it has a copy of what it saves; the file is written in the background.
 
-So do files of safetensors, which ``save_pretrained`` writes. It helps scripts that save large checkpoints to
+So are safetensors files, which ``save_pretrained`` writes. It helps scripts that save large checkpoints to
 file systems slower than memory: over a network, or to a disk that does not keep up. The copy is taken at
-once: tensors are copied (from a GPU to main memory), other objects are pickled; what the script changes later
-is not in the file, which is the same to the byte. On a local disk that keeps up it was measured to gain
-nothing, since a file goes into the system's cache in about the time of the copy. Nor does it gain where a
-script looks into the folder right after each save, or removes an older checkpoint then.
+once: tensors are copied (from a GPU to main memory), other objects are pickled. What the script changes later
+is not in the file, which is the same to the byte. On a local disk that keeps up, no gain was measured,
+because a file goes into the system's cache in about the time of the copy. Nor does it gain if a script looks
+into the folder right after each save, or removes an older checkpoint then.
 
-A tune tries it where saving takes 1% of a run or more and the layer that takes a trial's files lies on the
-file system that the script saves to: what is written to an overlay is written to its layer, and takes as
-long there. Where the script saves elsewhere, over a network say, a trial would time the wrong disk; then the
-report says what could be gained at most, and how to see it.
+A tune tries it if saving takes 1% of a run or more and the layer for a trial's files is on the file system
+that the script saves to: writes to an overlay go to its layer, and take as long there. If the script saves
+elsewhere, for example over a network, a trial would time the wrong disk; then the report says what could be
+gained at most, and how to see it.
 
-The copy takes as much memory as the file. A save is as ever where that is more than a quarter of what is
-free or the disk has no room for both files, to anything but a plain file of the user's own, and where
-another process may be told of the file: among ranks, and while child processes live that are no DataLoader's
-workers. What a script saves into memory (BytesIO) or to a file that it opened itself is as ever, too.
+The copy takes as much memory as the file. A save runs as usual if that is more than a quarter of free memory
+or the disk has no room for both files, for anything but a plain file of the user's own, and if another
+process may learn about the file: among ranks, and while child processes live that are not a DataLoader's
+workers. Saves into memory (BytesIO) or to a file that the script opened itself run as usual, too.
 
-A file appears whole, under its name, when it is finished; until then an older one stays. Whoever opens, moves
-or asks for it in this process waits, whoever lists its folder or removes any file, and so does the start of
-any other program; the script's end waits for all files, by SIGTERM and SIGHUP as well. What a save could not
-write is raised by the next, which writes its own file first, or at the script's end, which then fails. Where
-a file system cannot rename, the file is written a second time, under its name. A process that is killed by
-SIGKILL leaves the older file and a folder ``.hasten-*`` beside it. ``sync`` writes through to the disk before
-a file takes its name, which ``torch.save`` does not.
+A file appears whole, under its name, when it is finished; until then an older one stays. Whatever opens,
+moves or looks up the file in this process waits; so do listing its folder, removing any file, and starting
+another program. The script's end waits for all files, also after SIGTERM and SIGHUP. An error in writing is
+raised by the next save, which writes its own file first, or at the script's end, which then fails. If a file
+system cannot rename, the file is written a second time, under its name. A process killed by SIGKILL leaves
+the older file and a folder ``.hasten-*`` next to it. ``sync`` writes through to the disk before a file takes
+its name, which ``torch.save`` does not do.
 
-It belongs to the process: a file written in the background takes time of the steps that follow.
+It belongs to the process: a file written in the background takes time from the steps that follow.
 
 Source: https://github.com/NVIDIA-NeMo/Automodel/pull/635
 """

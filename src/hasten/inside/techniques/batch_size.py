@@ -2,21 +2,22 @@
 
 by "loader": every DataLoader that draws its samples in random order is built with ``factor`` times its batch
 size, so the script's own loop takes fewer, larger steps: ``len(loader)`` says so, and schedules made from it
-still end where they should. What the script counts in steps without asking the loader (a warm-up of 500
-steps, a loop of 10,000 steps) then sees ``factor`` times the samples. Other loaders, for validation, stay as
-they are, and so does one whose dataset is smaller than the larger batch.
+still end where they should. Anything that the script counts in steps without asking the loader (a warm-up of
+500 steps, a loop of 10,000 steps) then sees ``factor`` times the samples. Other loaders, for validation, stay
+as they are, and so does one whose dataset is smaller than the larger batch.
 
 by "accumulation": the script's loop stays as it is. Of ``factor`` calls of an optimizer's step, all but the
-last find no gradient and change nothing; the last finds the mean of all. Clipping is done by the script
-before that, batch by batch. What is left over when the script ends is not used.
+last find no gradient and change nothing; the last gets the mean of all. The script clips gradients before
+that, batch by batch. What is left over when the script ends is not used.
 
 The learning rate that each step uses is the script's times ``factor`` (rate "linear"), its square root
 ("sqrt"), or 1 ("none"); between steps, and in checkpoints, it is the script's own.
 
-A larger batch from the loader helps where a step does too little work to keep the machine busy. It needs more
-memory for activations: whether there is enough is found by trying. Accumulation needs that of one more
-gradient, of two while they are used, and helps where the optimizer's own work is much of a step. Fewer steps
-an epoch can cost quality, and no rule for the rate holds for every model: that is for `hasten verify` to say.
+A larger batch from the loader helps if a step does too little work to keep the machine busy. It needs more
+memory for activations; trying shows whether there is enough. Accumulation needs memory for one more gradient,
+two while they are used, and helps if the optimizer's own work is a large part of a step. Fewer steps per
+epoch can cost quality, and no rule for the learning rate holds for every model: `hasten verify` must judge
+that.
 
 Source: https://arxiv.org/abs/1706.02677 (linear), https://arxiv.org/abs/1404.5997 (square root)
 """

@@ -1,18 +1,18 @@
-"""Make tensors of pictures, and normalize them, a batch at a time instead of one by one.
+"""Turn pictures into tensors, and normalize them, a batch at a time instead of one by one.
 
-What it does: where a data set's transforms end with those that make a tensor of a picture (torchvision's
-``ToTensor``, ``ToDtype`` and ``Normalize``, or a script's own of these names), the loader's batch is collated
-of the pictures' bytes, and becomes floats in one go: one pass that converts, and one for each division and
-subtraction, in place. Transforms before them, random ones too, are called as ever. It works in loaders'
-worker processes and without. What is computed is found by trying every byte on the script's own transforms,
-and has to be the same to the last bit. So have whole batches of some samples, their strides and the random
-streams, before the first is used; and a sample now and then.
+What it does: if a data set's transforms end with those that turn a picture into a tensor (torchvision's
+``ToTensor``, ``ToDtype`` and ``Normalize``, or a script's own with these names), the loader's batch is
+collated from the pictures' bytes, and becomes floats at once: one pass to convert, and one for each division
+and subtraction, in place. Earlier transforms, including random ones, are called as usual. It works in
+loaders' worker processes and without. What is computed is found by trying every byte on the script's own
+transforms, and must be the same to the last bit. So must whole batches of some samples, their strides and the
+RNG states, before the first is used; and a sample now and then.
 
 When it helps: pictures are small, so that Python's work on each costs more than the arithmetic; or they are
-large, since copies of each in floats are saved. It helps where augmentation is random or a data set is larger
-than memory, which dataset_in_ram cannot change. When it hurts: a data set rarely does something else with the
-tensor than hand it on. Where it meets our bytes then, the batch is made again as without us, and so are all
-from then on.
+large, because it saves float copies of each. It helps if augmentation is random or a data set is larger than
+memory, which dataset_in_ram cannot change. When it hurts: rarely, if a data set does something with the
+tensor other than pass it on. If that meets our bytes, the batch is made again as without us, and so are all
+later ones.
 
 Sources: https://docs.pytorch.org/vision/stable/transforms.html,
 https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.default_collate
@@ -60,9 +60,9 @@ class BatchedToTensor(Technique):
         self._loading.begin()
 
     def proof(self, training: Training) -> Proof:
-        """Counts the samples whose batch was converted at once, in all processes; those that were made as
-        without it; and those that were made both ways and compared. Where a batch could not be made, or a
-        sample differed, it does not count.
+        """Counts the samples whose batch was converted at once, in all processes; those made as without it;
+        and those made both ways and compared. If a batch could not be made, or a sample differed, it does not
+        count.
         """
         assert self._loading is not None
         late, left, checked = self._loading.counted

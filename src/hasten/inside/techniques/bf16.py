@@ -1,8 +1,8 @@
-"""The forward pass in bfloat16 by autocast; its outputs come back in float32, so that the loss is as written.
+"""The forward pass in bfloat16 by autocast; its outputs return in float32, so the loss is as written.
 
-It helps where large products and convolutions take most of a step, on processors and GPUs with bfloat16
-instructions. It hurts small layers, whose casts cost more than the products save; where the instructions are
-missing it is emulated, which is slow.
+It helps if large products and convolutions take most of a step, on processors and GPUs with bfloat16
+instructions. It hurts small layers, whose casts cost more than the products save; without the instructions it
+is emulated, which is slow.
 
 Source: https://docs.pytorch.org/docs/stable/amp.html
 """
@@ -40,7 +40,7 @@ class Bf16(Technique):
         training.forward_wrappers.pop(self.name, None)
 
     def proof(self, training: Training) -> Proof:
-        """Counts the forward passes under autocast; and of what autograd keeps of the first of each
+        """Counts the forward passes under autocast; and of what autograd keeps from the first one of each
         module for its backward pass, a part must be in bfloat16.
         """
         assert self._forward is not None

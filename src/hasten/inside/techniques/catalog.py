@@ -91,7 +91,7 @@ CATALOG = Catalog()
 
 
 def changing(plan: Plan) -> Plan:
-    """What of a plan changes the training itself."""
+    """The part of a plan that changes the training itself."""
     return plan.only({name for name, how in plan.techniques.items() if CATALOG[name].changes_training(how)})
 
 

@@ -1,11 +1,11 @@
-"""Convolution weights and inputs stored channels last (NHWC), the order that fast convolution kernels read.
+"""Convolution weights and inputs in channels-last layout (NHWC), which fast convolution kernels read.
 
-It helps convolutional networks, whose kernels would reorder their inputs otherwise, most under a lower
-precision. It hurts where convolutions are few and operators that want channels first stand between them.
+It helps convolutional networks, whose kernels would otherwise reorder their inputs, most of all under a lower
+precision. It hurts if convolutions are few and operators between them want channels first.
 
-``x.view(x.size(0), -1)`` after a convolution would fail, since its elements lie in another order. While the
-technique is in force such a view is a copy, as ``reshape`` makes it. Dropout draws the masks that it would
-draw without the technique, which costs a copy of each mask.
+``x.view(x.size(0), -1)`` after a convolution would fail, because its elements have a different order. While
+the technique is in force, such a view is a copy, as made by ``reshape``. Dropout draws the same masks as
+without the technique, which costs a copy of each mask.
 
 Source: https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html
 """
@@ -158,9 +158,9 @@ class ChannelsLast(Technique):
         self._odd.clear()
 
     def proof(self, training: Training) -> Proof:
-        """Counts the weights that lie channels last now, and passes of models that have such: convolutions go
-        by their weights. Inputs need not be there to be converted: a model may put pictures into a batch
-        itself. Where the script is done with its models, weights count as they were when it was not.
+        """Counts the weights that are channels last now, and passes of models with such weights: convolutions
+        follow their weights. There need not be inputs to convert: a model may put pictures into a batch
+        itself. If the script is done with its models, weights count as they were before.
         """
         weights: list[Tensor] = [p for root in training.roots for p in root.parameters() if p.dim() == 4]
         last = sum(map(is_channels_last, weights)) if training.roots else self._made

@@ -1,8 +1,8 @@
 """Activations of repeated blocks are not kept but computed again in the backward pass (checkpointing).
 
-It helps where memory decides which batch or model fits: only each block's input is kept. It costs about one
-more forward pass of the blocks, a third of a step's arithmetic, so it is no way to a faster step by itself.
-Random numbers are put back for the second pass, so dropout's masks are the same.
+It helps if memory decides which batch or model fits: only each block's input is kept. It costs about one more
+forward pass of the blocks, a third of a step's arithmetic, so it does not make a step faster by itself. RNG
+states are restored for the second pass, so dropout's masks are the same.
 
 Source: https://docs.pytorch.org/docs/stable/checkpoint.html
 """
@@ -81,7 +81,7 @@ class Checkpointing(Technique):
             self._undo.pop()()
 
     def proof(self, training: Training) -> Proof:
-        """Counts the runs of blocks beyond those in forward passes: these were computed again."""
+        """Counts the runs of blocks beyond those in forward passes: these were recomputed."""
         again = self._runs - self._forwards
         evidence = f"{self._blocks} blocks; {self._forwards} forward passes, {again} computed again"
         return Proof(self.name, again > 0, evidence)

@@ -1,12 +1,12 @@
 """The forward pass, and with it the backward pass, compiled by torch.compile: fewer and larger kernels.
 
-It helps where a step is many small operations, elementwise ones above all, and where Python itself takes
-the time. It hurts where training is short (compiling takes seconds to minutes), where shapes keep changing,
-where Python code in the model breaks the graph into pieces, and it gains little where large matrix products
-or convolutions take nearly all of the time.
+It helps if a step is many small operations, above all elementwise ones, and if Python itself takes the time.
+It hurts if training is short (compiling takes seconds to minutes), if shapes keep changing, or if Python code
+in the model breaks the graph into pieces. It gains little if large matrix products or convolutions take
+nearly all of the time.
 
 Random numbers are drawn as without it (inductor's ``fallback_random``). Evaluation is not compiled, nor are
-shapes that come rarely. What was compiled is kept in ~/.cache/hasten for later processes.
+rare shapes. Compiled code is kept in ~/.cache/hasten for later processes.
 
 Source: https://docs.pytorch.org/docs/stable/generated/torch.compile.html
 """

@@ -1,7 +1,7 @@
 """cuDNN times its convolution algorithms once for each shape, and takes the fastest.
 
-It helps convolutional networks with inputs of few shapes. It hurts where shapes keep changing: each new one
-is timed again, and the algorithms it takes may want more memory.
+It helps convolutional networks with inputs of few shapes. It hurts if shapes keep changing: each new one is
+timed again, and the chosen algorithms may need more memory.
 
 Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
 """

@@ -1,14 +1,13 @@
-"""Keep every sample in memory once it was made, instead of reading and transforming it again each epoch.
+"""Keep every sample in memory once it is made, instead of reading and transforming it again each epoch.
 
-What it does: samples stay in the training process after they were made once, on proof that making them is
-deterministic (``sampling_proof``), all datasets of a process together in two fifths of the memory that is
-free, and each for as long as the script keeps it. Where a dataset's transforms are random from some point on,
-as with torchvision's, the outcome of those before it is kept and the rest is called anew for each sample,
-with the same random draws (``transform_prefix``). All are made before the first step; where that takes long,
-forked processes make a part each (``forked_filling``). When it helps: reading, decoding or transforming takes
-long. When it hurts: memory is short. Loaders with worker processes are left alone: forked workers would share
-the pages of samples made before they start, but those of the first epoch start before the first training
-step.
+What it does: samples stay in the training process once they are made, if making them is proven deterministic
+(``sampling_proof``). All datasets of a process together may take two fifths of free memory, each for as long
+as the script keeps it. If a dataset's transforms are random from some point on, as with torchvision's, the
+result of the earlier ones is kept and the rest are called again for each sample, with the same random draws
+(``transform_prefix``). All samples are made before the first step; if that takes long, forked processes make
+a part each (``forked_filling``). When it helps: reading, decoding or transforming takes long. When it hurts:
+memory is short. Loaders with worker processes are left alone: forked workers would share the pages of samples
+made before they start, but the first epoch's workers start before the first training step.
 
 Source: https://docs.pytorch.org/docs/stable/data.html#map-style-datasets
 """

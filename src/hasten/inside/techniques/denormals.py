@@ -1,8 +1,8 @@
-"""Treat numbers below 1.2e-38 as zero, since some processors compute with them many times slower.
+"""Treat numbers below 1.2e-38 as zero, because some processors compute with them many times slower.
 
 It helps where gradients, activations or an optimizer's averages decay towards zero: sparse inputs,
 saturated or pruned networks, recurrences. It does nothing if no such numbers come up. It hurts where a
-script divides by something that small, as Adam with eps=0 does; therefore its risk is ``close`` though
+script divides by something that small, like Adam with eps=0; therefore its risk is ``close`` although
 float32 is kept: not only rounding differs.
 
 The setting belongs to a thread, and new threads inherit it: it must be made before torch's threads start.

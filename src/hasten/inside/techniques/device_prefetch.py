@@ -1,13 +1,13 @@
-"""Copy the next batch to the GPU on a stream of its own while the model trains on this one.
+"""Copy the next batch to the GPU on a separate stream while the model trains on this one.
 
-What it does: a loader that is read with gradients enabled is asked for its next batch when it hands out
-one, and that batch's tensors are copied through page-locked memory on a side stream. The script gets its
-batch in main memory as ever; where it sends one of its tensors to the device, unchanged, it is given the
-copy, for which the script's stream waits. When it helps: copies take long beside the computation. When it
-hurts: GPU memory is short by one batch; or the loader is slow, since the script then waits for the next
-batch before it trains on this one.
+What it does: a loader that is read with gradients enabled is asked for its next batch when it hands out one,
+and that batch's tensors are copied through page-locked memory on a side stream. The script gets its batch in
+main memory as usual; if it sends one of its tensors to the device, unchanged, it gets the copy, for which the
+script's stream waits. When it helps: copies take long compared to the computation. When it hurts: GPU memory
+is short by one batch; or the loader is slow, because the script then waits for the next batch before it
+trains on this one.
 
-The risk is ``exact`` where making samples is proven deterministic, else ``draws``: samples of the next
+The risk is ``exact`` if making samples is proven deterministic, otherwise ``draws``: samples of the next
 batch are drawn before this one's step.
 
 Sources: https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-streams,

@@ -1,18 +1,18 @@
-"""Evaluate in bfloat16 by autocast; what the model returns comes back in float32.
+"""Evaluate in bfloat16 by autocast; the model's outputs return in float32.
 
-What it does: passes that record no gradients, the whole model being in eval mode, run under autocast. The
+What it does: passes that record no gradients, with the whole model in eval mode, run under autocast. The
 training stays as it is, in full precision or under bf16: that one leaves such passes alone, so nothing is
-lowered twice. What an evaluation tells is rounded, and so are decisions that follow from it: early stopping,
-"the best checkpoint so far" and ReduceLROnPlateau compare such numbers, and may decide otherwise where two
-are close. The first pass of a model, and some later ones, are computed in full precision, too: where what it
-returns departs by more than 3.1% (eight roundings of bfloat16, which the guard allows gradients under bf16),
-or cannot be compared, the model is left alone. The guard compares evaluations of batches that are trained on,
-and what is printed, and the training must be the same as without.
+lowered twice. The results of an evaluation are rounded, and so are decisions that follow from them: early
+stopping, "the best checkpoint so far" and ReduceLROnPlateau compare such numbers, and may decide differently
+if two are close. The first pass of a model, and some later ones, are also computed in full precision: if the
+outputs differ by more than 3.1% (eight roundings of bfloat16, which the guard allows gradients under bf16),
+or cannot be compared, the model is left alone. The guard compares evaluations of training batches, and what
+is printed, and the training must be the same as without.
 
 When it helps: evaluations take a good part of a run, and large products and convolutions most of an
 evaluation, on processors and GPUs with bfloat16 instructions. When it hurts: small layers, whose casts cost
-more than the products save. Where metrics are to be quoted, evaluate once more in full precision at the end,
-or let `hasten verify` judge the metric.
+more than the products save. To quote metrics, evaluate once more in full precision at the end, or let `hasten
+verify` judge the metric.
 
 Source: https://docs.pytorch.org/docs/stable/amp.html
 """
@@ -80,8 +80,8 @@ class EvaluationBf16(Technique):
         training.evaluation_departures.pop(self.name, None)
 
     def proof(self, training: Training) -> Proof:
-        """Counts the passes under autocast; and of those that were computed in full precision, too, what came
-        out must differ in some bits, and by no more than is allowed.
+        """Counts the passes under autocast; and for those also computed in full precision, the outputs must
+        differ in some bits, and by no more than is allowed.
         """
         found = self._evaluations
         assert found is not None

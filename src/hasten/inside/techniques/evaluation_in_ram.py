@@ -1,23 +1,21 @@
-"""Keep the batches of an evaluation in memory after they were made once.
+"""Keep the batches of an evaluation in memory once they are made.
 
-What it does: a loader that is read in order gives the same batches in every evaluation, which is told by
-gradients that are off or by the model's eval mode. After the first evaluation they are given from memory, on
-proof that making them is deterministic (``kept_batches``); worker processes are not started for them. They
-belong to the data set: a function that evaluates may make a new loader of it each time. Their order, their
-size and what is in them stay; so does what the main process draws. Where random numbers are drawn for a
-batch, or the script's own code meets an error in making one, batches are made again in every evaluation; so
-are those that lie on a GPU. When it helps: reading,
-decoding or transforming samples takes a good part of an evaluation, or evaluations are short, so that
-starting workers counts. When it hurts: memory is short: batches weigh what their tensors do, more than the
-files they were made of.
+What it does: a loader that is read in order gives the same batches in every evaluation, recognised by
+disabled gradients or by the model's eval mode. After the first evaluation they come from memory, if making
+them is proven deterministic (``kept_batches``); no worker processes are started for them. They belong to the
+data set: a function that evaluates may create a new loader for it each time. Their order, size and content
+stay; so does what the main process draws. If random numbers are drawn for a batch, or the script's own code
+meets an error in making one, batches are made again in every evaluation; so are those on a GPU. When it
+helps: reading, decoding or transforming samples takes a good part of an evaluation, or evaluations are short,
+so that starting workers counts. When it hurts: memory is short: batches take the size of their tensors, more
+than the files they were made from.
 
 What other techniques do in an evaluation: dataset_in_ram and batched_fetch serve every loader without
-workers, and batched_to_tensor those of pictures, evaluations too, but for those whose batches are kept here:
-a whole batch takes less than its samples. Those of sample_store are made of the samples in its store. Loaders
-that ranks share are left alone.
-channels_last, threads, malloc and precisions that are flags of the process (tf32, matmul_precision) hold in
-evaluations as in training. bf16, fp16, compile and loader_workers leave passes without gradients as they are;
-evaluation_bf16 is for these.
+workers, and batched_to_tensor those of pictures, evaluations too, except those whose batches are kept here: a
+whole batch takes less memory than its samples. Batches from sample_store are made from the samples in its
+store. Loaders that ranks share are left alone. channels_last, threads, malloc and precisions that are flags
+of the process (tf32, matmul_precision) hold in evaluations as in training. bf16, fp16, compile and
+loader_workers leave passes without gradients alone; evaluation_bf16 is for these.
 
 Source: https://docs.pytorch.org/docs/stable/data.html#map-style-datasets
 """

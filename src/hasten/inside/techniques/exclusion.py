@@ -1,7 +1,7 @@
 """Which techniques cannot be in one plan: the one place that decides it, symmetrically.
 
-A technique names those that it does not go with (``conflicts``, or ``excludes`` where it depends on the
-settings). It is enough that one of two names the other.
+A technique names those that it cannot be combined with (``conflicts``, or ``excludes`` if it depends on the
+settings). It is enough if one of two names the other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Catalog = Mapping[str, type[Technique]]
 
 @dataclass(frozen=True)
 class Exclusion:
-    """Two techniques that cannot be in one plan, in the order in which they were asked about."""
+    """Two techniques that cannot be in one plan, in the order in which they were given."""
 
     first: str
     second: str
@@ -39,7 +39,7 @@ def between(
 
 
 def within(plan: Plan, catalog: Catalog = CATALOG) -> Exclusion | None:
-    """The first two of a plan that exclude each other; None if all of it goes together."""
+    """The first two of a plan that exclude each other; None if there are none."""
     for (first, settings), (second, others) in combinations(plan.techniques.items(), 2):
         found = between(first, settings, second, others, catalog)
         if found is not None:
@@ -59,7 +59,7 @@ def against(plan: Plan, name: str, settings: Settings, catalog: Catalog = CATALO
 
 
 def named_by_either(name: str, catalog: Catalog = CATALOG) -> dict[str, str]:
-    """The techniques that one does not go with, at least with some settings, each with the reason."""
+    """The techniques that one cannot be combined with, at least with some settings, each with the reason."""
     own = catalog[name].conflicts
     reverse = {
         other: technique.conflicts[name]

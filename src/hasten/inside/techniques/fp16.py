@@ -1,7 +1,7 @@
 """The forward pass in float16 by autocast, with the loss scaled so that small gradients do not vanish.
 
-It helps on GPUs that are fast in float16 and not in bfloat16 (before Ampere, many consumer cards), and where
-bfloat16's 8 bits of mantissa are too few. It hurts where activations pass float16's range of 65504, and steps
+It helps on GPUs that are fast in float16 and not in bfloat16 (before Ampere, many consumer cards), and if
+bfloat16's 8 bits of mantissa are too few. It hurts if activations exceed float16's range of 65504, and steps
 whose gradients overflow are skipped; on a CPU it is slower than float32 without instructions for it.
 
 Parameters, gradients and optimizer state stay in float32. See ``loss_scale`` for where the scale goes.
@@ -65,7 +65,7 @@ class Fp16(Technique):
 
     def proof(self, training: Training) -> Proof:
         """Counts the forward passes under autocast and the backward passes of a scaled loss; of what autograd
-        keeps of the first, a part must be in float16. Steps skipped for an overflow are told.
+        keeps from the first, a part must be in float16. Reports steps skipped because of an overflow.
         """
         scaling, forward = self._scaling, self._forward
         assert scaling is not None

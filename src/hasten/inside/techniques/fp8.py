@@ -1,9 +1,9 @@
-"""Linear layers computed in float8 by torchao, each with scales of its own; weights stay as they are.
+"""Linear layers computed in float8 by torchao, each with its own scales; weights stay as they are.
 
 It helps large linear layers (from about 4096 on a side) on GPUs with float8 arithmetic, best when compiled
 around. It hurts small ones: finding the scales takes longer than the product saves. Layers whose sides are
 not divisible by 16 are left alone, and so are batches whose rows are not. Its rounding is so coarse that the
-guard cannot tell a gradient that is five percent too large from it: judge the trained model by
+guard cannot distinguish it from a gradient that is five percent too large: judge the trained model with
 ``hasten verify``.
 
 Source: https://github.com/pytorch/ao (torchao.float8) and Micikevicius et al., FP8 Formats for Deep Learning,

@@ -1,9 +1,9 @@
 """One fused kernel for the whole optimizer update instead of several passes over every tensor.
 
-It helps where the update takes a good part of a step: many parameters, small batches. It gains little where
-forward and backward pass take nearly all of it. Where torch has no fused form of an optimizer, ``form``
-``foreach`` takes all tensors in one call for each operation, which saves the calls and wants memory for a
-copy of the gradients.
+It helps if the update takes a good part of a step: many parameters, small batches. It gains little if forward
+and backward pass take nearly all of it. If torch has no fused form of an optimizer, ``form`` ``foreach``
+takes all tensors in one call for each operation, which saves the calls and needs memory for a copy of the
+gradients.
 
 Source: https://docs.pytorch.org/docs/stable/optim.html (the ``fused`` and ``foreach`` arguments)
 """

@@ -1,20 +1,20 @@
-"""Python's collector of reference cycles goes through all objects at the turns of epochs, not within steps.
+"""Python's garbage collector goes through all objects at the turns of epochs, not within steps.
 
-It helps where a process holds many Python objects (samples in lists, tokens, file names) and makes many more:
-a full collection looks at every one of them, and may stop a step for a second. After the first steps all
-objects are collected once and frozen (``gc.freeze``), and full collections end. Young objects are
-collected as ever, so that what a step leaves in cycles is freed soon. When an epoch begins, what is older is
-collected, at most as often as to cost 0.5% of the time; and whenever memory has grown by a bound, of the
-process or of a GPU, everything is, frozen objects too.
+It helps if a process holds many Python objects (samples in lists, tokens, file names) and creates many more:
+a full collection examines every one of them, and may stop a step for a second. After the first steps all
+objects are collected once and frozen (``gc.freeze``), and full collections end. Young objects are collected
+as usual, so that cycles left by a step are freed soon. When an epoch begins, older objects are collected, at
+most as often as to cost 0.5% of the time; and whenever memory has grown by a bound, of the process or of a
+GPU, everything is, including frozen objects.
 
-It does nothing for a training whose objects are few. It may cost memory, up to that bound, where old objects
-die in cycles. The mathematics is the same; finalizers and weak references of old objects in cycles are
-called later. A script that calls ``gc.disable``, ``gc.enable``, ``gc.set_threshold``, ``gc.freeze`` or
-``gc.unfreeze`` has its way at once, and the technique stands back; its own ``gc.collect()`` collects
+It does nothing for a training with few objects. It may cost memory, up to that bound, if old objects die in
+cycles. The mathematics is the same; finalizers and weak references of old objects in cycles are called later.
+If a script calls ``gc.disable``, ``gc.enable``, ``gc.set_threshold``, ``gc.freeze`` or ``gc.unfreeze``, the
+call takes effect at once, and the technique steps back; the script's own ``gc.collect()`` collects
 everything. Forked processes get the collector as it was.
 
-It belongs to the process: a collection that is put off in one block of steps would fall into the next, which
-may be the other plan's.
+It belongs to the process: a collection delayed in one block of steps would fall into the next, which may
+belong to the other plan.
 
 Source: https://docs.python.org/3/library/gc.html#gc.freeze
 """
@@ -214,7 +214,7 @@ class GcControl(Technique):
         return _resident_bytes() + int(on_gpus)
 
     def proof(self, training: Training) -> Proof:
-        """Counts the full collections that Python's thresholds asked for and that were not made in steps."""
+        """Counts the full collections that Python's thresholds requested and that were not made in steps."""
         if self._stood_back:
             return Proof(self.name, False, self._stood_back)
         collector = self._collector

@@ -1,17 +1,16 @@
-"""Evaluate without recording a graph where the script has left ``torch.no_grad`` out.
+"""Evaluate without recording a graph if the script left out ``torch.no_grad``.
 
 What it does: a script that calls its model in eval mode with gradients enabled records a graph, and keeps
-every activation, for a backward pass that never comes. The first evaluation runs as ever and is watched: no
-gradient may come back through what the model returned, and the model may leave no tensor with a graph in
-itself. From the next evaluation on, the model's passes run without recording. What they return requires
-gradients as before; should a backward pass come after all, the pass is run again from the same tensors and
-random streams with recording on, gradients are what they would have been, and the technique stays off for
-that model.
+every activation, for a backward pass that never comes. The first evaluation runs as usual and is watched: no
+gradient may come back through the model's outputs, and the model may keep no tensor with a graph. From the
+next evaluation on, the model's passes run without recording. Their outputs require gradients as before; if a
+backward pass does come, the pass is run again from the same tensors and RNG states with recording on,
+gradients are what they would have been, and the technique stays off for that model.
 
-When it helps: evaluations take a good part of the run, above all on a CPU, where activations that are kept
-take new memory in every pass. When it hurts: nowhere known; it does nothing if the script evaluates under
-``no_grad`` or ``inference_mode``, or where hooks look into the model. A script that prints what its model
-returned sees another name after ``grad_fn=``.
+When it helps: evaluations take a good part of the run, above all on a CPU, where kept activations take new
+memory in every pass. When it hurts: no case known; it does nothing if the script evaluates under ``no_grad``
+or ``inference_mode``, or if hooks look into the model. A script that prints its model's outputs sees a
+different name after ``grad_fn=``.
 
 Source: https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation
 """
@@ -111,7 +110,7 @@ class GraphFreeEvaluation(Technique):
             self._why_not_gone[seen.why_not] = None
 
     def proof(self, training: Training) -> Proof:
-        """Counts the passes that were run without a graph, and those that had to be run again."""
+        """Counts the passes that ran without a graph, and those that had to run again."""
         passes, again = (self._passes.passes, self._passes.again) if self._passes is not None else (0, 0)
         evidence = [f"{passes} passes of evaluations recorded no graph, {again} were run again"]
         reasons = [*self._why_not_gone, *(seen.why_not for seen in self._seen.values() if seen.why_not)]

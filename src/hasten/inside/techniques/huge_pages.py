@@ -1,9 +1,9 @@
-"""Large blocks lie in pages of 2 MiB instead of 4 KiB: fewer page faults, and fewer misses of the TLB.
+"""Large blocks use pages of 2 MiB instead of 4 KiB: fewer page faults, and fewer TLB misses.
 
-It helps where tensors of many MiB are allocated anew or walked through without order (large embeddings). It
-hurts where memory is scarce or in pieces: a page is zeroed as a whole, and the kernel may have to make room
-for it. glibc asks for its own blocks (from 2.35 on); torch asks for tensors of 2 MiB and more, whatever the
-allocator.
+It helps if tensors of many MiB are allocated again and again or accessed without order (large embeddings). It
+hurts if memory is scarce or fragmented: a page is zeroed as a whole, and the kernel may have to make room for
+it. glibc requests them for its own blocks (from 2.35 on); torch requests them for tensors of 2 MiB and more,
+whatever the allocator.
 
 Sources: https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html
 (glibc.malloc.hugetlb); https://docs.kernel.org/admin-guide/mm/transhuge.html; c10/core/impl/alloc_cpu.cpp

@@ -1,9 +1,9 @@
 """Intel's extension of torch: other layers, weights laid out for them, and a fused optimizer.
 
 It helped on Intel processors with torch up to 2.8; most of it is in torch itself since. Its makers ended it
-with version 2.8, and a version works with the torch of the same number only. It hurts where a model has
-layers that it replaces without need. It exchanges parts of the model and there is no way back: it needs a
-process of its own.
+with version 2.8, and a version only works with the torch of the same number. It hurts if it replaces a
+model's layers without need. It exchanges parts of the model and cannot be undone: it needs a separate
+process.
 
 Source: https://intel.github.io/intel-extension-for-pytorch/cpu/latest/ (optimize);
 https://github.com/intel/intel-extension-for-pytorch/issues/867 (its end)
@@ -77,7 +77,7 @@ class IntelExtension(Technique):
             done[id(root)] = root
 
     def proof(self, training: Training) -> Proof:
-        """Layers of the extension's own are in the models."""
+        """Checks that the extension's own layers are in the models."""
         roots = training.kept.get(self.name, {}).values()
         theirs = sum(type(part).__module__.startswith(_PACKAGE) for root in roots for part in root.modules())
         return Proof(self.name, theirs > 0, f"{theirs} layers of the extension are in the model")

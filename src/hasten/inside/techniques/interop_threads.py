@@ -1,7 +1,7 @@
-"""How many threads torch keeps for work that may run beside the operators of a step: its inter-op pool.
+"""How many threads torch keeps for work parallel to a step's operators: its inter-op pool.
 
-It helps where a script forks work in torch (torch.jit.fork, TorchScript) and the pool's threads, as many as
-there are hardware threads, stand in the way of the operators' own. It does nothing for a script that never
+It helps if a script forks work in torch (torch.jit.fork, TorchScript) and the pool's threads, as many as
+there are hardware threads, get in the way of the operators' own. It does nothing for a script that never
 forks, and hurts one whose forks are its parallelism.
 
 Source: https://docs.pytorch.org/docs/stable/notes/cpu_threading_torchscript_inference.html
@@ -70,7 +70,7 @@ class InteropThreads(Technique):
         self._wanted = int(settings["count"])
 
     def proof(self, training: Training) -> Proof:
-        """Asks torch how many inter-op threads it keeps, and whether the script asks for another number."""
+        """Asks torch how many inter-op threads it keeps, and whether the script asks for another."""
         found, own = training.torch.get_num_interop_threads(), training.kept.get(_SETTER)
         evidence = f"torch keeps {found} inter-op threads, {self._wanted} were asked for"
         if own is not None:

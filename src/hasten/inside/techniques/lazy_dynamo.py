@@ -1,13 +1,13 @@
 """torch's compiler is imported only once something uses it.
 
-What it does: every optimizer of torch imports ``torch._dynamo`` when it is made, which takes about a second,
-to mark what a compiler is to leave alone. A training that compiles nothing never reads these marks. Until
-something asks for the compiler itself, a small module stands in its place; then the real one is imported, and
-the marks are made.
+What it does: every torch optimizer imports ``torch._dynamo`` when it is created, which takes about a second,
+to mark what a compiler must leave alone. A training that compiles nothing never reads these marks. Until
+something needs the compiler itself, a small module replaces it; then the real one is imported, and the marks
+are made.
 
-When it helps: runs are short, a minute or two: tutorials, tests, searches for hyperparameters, one process a
-trial. It saves the same time of every run, and nothing of a step. When it hurts: never, as far as is known;
-where the script or a library imports the compiler by itself, it has no effect.
+When it helps: runs are short, a minute or two: tutorials, tests, searches for hyperparameters, one process
+per trial. It saves the same time in every run, and nothing in a step. When it hurts: no case known; if the
+script or a library imports the compiler itself, it has no effect.
 
 Source: https://github.com/pytorch/pytorch/blob/main/torch/_compile.py
 """
@@ -51,7 +51,7 @@ class LazyDynamo(Technique):
             self._kept_out = lazy_dynamo.is_lazy()
 
     def proof(self, training: Training) -> Proof:
-        """Says whether the compiler had been imported by the first step: what comes later is no start."""
+        """Checks whether the compiler was imported before the first step: anything later is not the start."""
         if self._kept_out:
             return Proof(self.name, True, f"{lazy_dynamo.NAME} was not imported before the first step")
         return Proof(self.name, False, f"something imported {lazy_dynamo.NAME} before the first step")

@@ -1,27 +1,27 @@
-"""Batches of sequences that are about equally long, so that little of a batch is padding.
+"""Batches of sequences of similar length, so that little of a batch is padding.
 
-What it does: the order that the script's sampler draws is taken ``batches`` batches at a time (50, at most a
-quarter of an epoch). These samples are sorted by their length and cut into batches of the same size anew,
-which come in random order. Hugging Face's trainer calls it ``group_by_length``. Each sample comes as often as
-it was drawn, a smaller last batch stays as it is, and ``len(loader)``, too. No random number of the script's
-is drawn: equal seeds give equal batches.
+What it does: it takes the order that the script's sampler draws ``batches`` batches at a time (50, at most a
+quarter of an epoch). These samples are sorted by length and cut into batches of the same size, which come in
+random order. Hugging Face's trainer calls it ``group_by_length``. Each sample comes as often as it was drawn,
+a smaller last batch stays as it is, and so does ``len(loader)``. None of the script's random numbers are
+drawn: equal seeds give equal batches.
 
-What it costs: how long samples are is read before the first epoch, from all of them, in a process of its own,
-which takes as long as one worker process needs for an epoch. A data set for which that is more than 30 s is
-left alone.
+What it costs: the lengths of all samples are read before the first epoch, in a separate process, which takes
+as long as one worker process needs for an epoch. A data set for which that takes more than 30 s is left
+alone.
 
 When it helps: sequences differ much in length, and batches are padded to their longest, by the script's own
-``collate_fn`` or by pad_trim. Where all is padded to a fixed length and pad_trim is not on, it does nothing.
+``collate_fn`` or by pad_trim. If all are padded to a fixed length and pad_trim is not on, it does nothing.
 
-When it hurts: it changes the training, so the risk is ``training``. What is together in a batch is no longer
-drawn independently: where length goes with the label, a batch has more of one label, and its gradient is
-noisier. A mean over the words of a batch weighs the words of short sequences more than before. Batch norm and
-losses that compare the samples of a batch see other company. So no tune tries it: a tune would compare steps
-as of batches of one size, and could not tell what it gains or costs. Name it by ``--use``, and let
-`hasten verify` compare whole trainings.
+When it hurts: it changes the training, so the risk is ``training``. The samples of a batch are no longer
+drawn independently: if length correlates with the label, a batch has more of one label, and its gradient is
+noisier. A mean over the words of a batch gives the words of short sequences more weight than before. Batch
+norm and losses that compare the samples of a batch see different neighbours. So no tune tries it: a tune
+would scale steps to batches of one size, and could not tell what it gains or costs. Name it by ``--use``, and
+let `hasten verify` compare whole trainings.
 
-Left alone are loaders with a batch sampler of the script's own, those that read in order or from a stream,
-and those of distributed trainings, whose ranks would wait for the one with the longest sequences.
+Left alone are loaders with the script's own batch sampler, those that read in order or from a stream, and
+those of distributed trainings, whose ranks would wait for the one with the longest sequences.
 
 Sources: https://huggingface.co/docs/transformers/main_classes/trainer (group_by_length),
 https://arxiv.org/abs/1708.05604
@@ -153,8 +153,8 @@ class LengthGrouping(Technique):
         return self._groupings[id(dataset)][1]
 
     def proof(self, training: Training) -> Proof:
-        """Counts the batches that were made again, and how much smaller they are than those that were drawn,
-        each padded to its longest sequence. Where one would hold a sample that was not drawn, or lack one
+        """Counts the batches that were regrouped, and how much smaller they are than those that were drawn,
+        each padded to its longest sequence. If one would contain a sample that was not drawn, or lack one
         that was, the batches stay as they were drawn and there is no proof.
         """
         used = [grouping for _, grouping in self._groupings.values() if grouping.batches]

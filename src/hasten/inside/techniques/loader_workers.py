@@ -2,15 +2,15 @@
 
 What it does: a loader that is read with gradients enabled is read by ``count`` processes, which make batches
 ahead while the model trains; order and content stay, and the main process draws the same random numbers.
-Workers stay for the next epoch where a new one would make the same (``kept_workers``).
-Loaders of an evaluation under ``no_grad`` stay as they are. When it helps: making samples takes long and a
-core is free. When it hurts: samples are cheap, so that handing them over costs more than making them; workers
-take cores from the training; memory is short.
+Workers stay for the next epoch if a new one would make the same (``kept_workers``). Loaders of an evaluation
+under ``no_grad`` stay as they are. When it helps: making samples takes long and a core is free. When it
+hurts: samples are cheap, so that passing them on costs more than making them; workers take cores from the
+training; memory is short.
 
-The risk is ``exact`` where making samples is proven deterministic, else ``draws``: each worker has random
-streams of its own. What ``exact`` cannot cover: a script that gives its loader a generator and leaves an
-epoch within its last few batches draws from it earlier than without workers, and so does a sampler that draws
-from the global streams batch by batch.
+The risk is ``exact`` if making samples is proven deterministic, otherwise ``draws``: each worker has its own
+RNG states. What ``exact`` cannot cover: a script that gives its loader a generator and leaves an epoch within
+its last few batches draws from it earlier than without workers, and so does a sampler that draws from the
+global RNG state batch by batch.
 
 Sources: https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading,
 https://docs.pytorch.org/docs/stable/notes/randomness.html#dataloader

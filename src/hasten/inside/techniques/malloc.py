@@ -1,10 +1,10 @@
-"""Keep freed memory in the process, so that a step does not ask the kernel for zeroed pages again and again.
+"""Keep freed memory in the process, so that steps do not request zeroed pages from the kernel repeatedly.
 
-glibc returns large blocks to the kernel when they are freed, and every step's activations then fault in
-fresh pages. Other allocators are made to keep memory too; they are taken where they are installed.
+glibc returns large blocks to the kernel when they are freed, and every step's activations then fault in fresh
+pages. Other allocators are configured to keep memory, too; they are used if installed.
 
-It helps where steps allocate many tensors of a MiB and more on the CPU, and another allocator where many
-threads allocate at once. It hurts where memory is scarce, since the process keeps its peak.
+It helps if steps allocate many tensors of a MiB and more on the CPU; another allocator helps if many threads
+allocate at once. It hurts if memory is scarce, because the process keeps its peak.
 
 Sources: mallopt(3), M_MMAP_THRESHOLD and M_TRIM_THRESHOLD; https://jemalloc.net/jemalloc.3.html;
 https://gperftools.github.io/gperftools/tcmalloc.html; https://microsoft.github.io/mimalloc/environment.html;
@@ -126,7 +126,7 @@ class Malloc(Technique):
         self._kind = str(settings.get("kind", "glibc"))
 
     def proof(self, training: Training) -> Proof:
-        """Asks the allocator itself: which library answers ``malloc``; of glibc, whether large blocks come
+        """Asks the allocator itself: which library answers ``malloc``; for glibc, whether large blocks come
         from a heap that keeps them when they are freed.
         """
         return self._proof_of_thresholds() if self._kind == "glibc" else self._proof_of_library()

@@ -1,10 +1,10 @@
 """Lets oneDNN multiply float32 numbers as bfloat16, with sums in float32: in matrix products, convolutions.
 
-Parameters and activations stay float32; only products are rounded. It helps where the time goes into large
-linear layers or convolutions. With matrix instructions for bfloat16 (AMX, or ARM's) oneDNN takes it up; with
-AVX-512 alone it computes in float32 all the same, by kernels of its own in place of MKL's (seen with oneDNN
-3.12 by ONEDNN_VERBOSE, also with AVX512_BF16). It does nothing for small products, nor under autocast, and
-hurts where sums cancel. On a GPU tf32 is the technique.
+Parameters and activations stay float32; only products are rounded. It helps if the time goes into large
+linear layers or convolutions. With matrix instructions for bfloat16 (AMX, or ARM's) oneDNN uses them; with
+AVX-512 alone it still computes in float32, with its own kernels instead of MKL's (seen with oneDNN 3.12 by
+ONEDNN_VERBOSE, also with AVX512_BF16). It does nothing for small products, nor under autocast, and hurts if
+sums cancel. On a GPU, use tf32 instead.
 
 Sources: https://docs.pytorch.org/docs/stable/generated/torch.set_float32_matmul_precision.html;
 https://docs.pytorch.org/docs/stable/notes/mkldnn.html (fp32_precision);

@@ -1,12 +1,12 @@
 """Parameter groups of equal hyperparameters are updated together, as if they were one.
 
-It helps scripts that make a parameter group for each layer or each parameter, as recipes for weight decay and
-layer-wise learning rates do: the update takes one call of its kernels for each group. It does nothing for a
-few groups, or where all of them differ. The script's own ``param_groups`` stay as they are: schedules, logs
-and checkpoints see every group, and groups that get other hyperparameters are taken apart in that very step.
-With ``foreach``, the update needs memory for temporary copies of the largest group, which grows.
+It helps scripts that create a parameter group for each layer or each parameter, as recipes for weight decay
+and layer-wise learning rates do: the update calls its kernels once for each group. It does nothing for a few
+groups, or if all of them differ. The script's own ``param_groups`` stay as they are: schedules, logs and
+checkpoints see every group, and groups whose hyperparameters change are separated in that very step. With
+``foreach``, the update needs memory for temporary copies of the largest group, which grows.
 
-It is for torch's own optimizers that update each parameter by itself; the results are the same to the bit.
+It is for torch's own optimizers that update each parameter independently; results are equal bit for bit.
 
 Source: https://github.com/roboflow/rf-detr/pull/1409
 """

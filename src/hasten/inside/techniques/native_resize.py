@@ -1,16 +1,15 @@
-"""Resize pictures by torch's kernel for bytes instead of Pillow's.
+"""Resize pictures with torch's kernel for bytes instead of Pillow's.
 
-What it does: where something asks a picture of Pillow's to be resized with the bilinear or bicubic filter
-(torchvision's ``Resize`` and ``RandomResizedCrop``, say), torch's antialiased interpolation of bytes does it,
-in the process that trains and in workers that are forked from it. Torch's kernel computes as Pillow's does,
-with weights of 16 bits instead of 22: a byte may differ by 1 of 255, rarely by 2. Modes other than L and RGB,
-more than a million pixels, and other ways to ask, are Pillow's as ever. The first pictures of each process
-are resized both ways and compared, and one in 500 later: where a byte differs by more than 2 of 255, Pillow
-is used again.
+What it does: if a Pillow picture is resized with the bilinear or bicubic filter (for example by torchvision's
+``Resize`` and ``RandomResizedCrop``), torch's antialiased interpolation of bytes does it, in the process that
+trains and in workers forked from it. Torch's kernel computes like Pillow's, with weights of 16 bits instead
+of 22: a byte may differ by 1 of 255, rarely by 2. Modes other than L and RGB, more than a million pixels, and
+other ways to call it go to Pillow as usual. The first pictures of each process are resized both ways and
+compared, and one in 500 later: if a byte differs by more than 2 of 255, Pillow is used again.
 
-When it helps: pictures are large and resizing is much of what a sample takes, on processors with vector
-instructions for it (AVX2). When it hurts: pictures are small, so that handing them over costs more; or Pillow
-itself was built with such instructions. Where dataset_in_ram can keep all samples, each is resized only once.
+When it helps: pictures are large and resizing is much of the work for a sample, on processors with vector
+instructions for it (AVX2). When it hurts: pictures are small, so that passing them on costs more; or Pillow
+itself was built with such instructions. If dataset_in_ram can keep all samples, each is resized only once.
 
 Sources: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.interpolate.html,
 https://pillow.readthedocs.io/en/stable/reference/Image.html#PIL.Image.Image.resize

@@ -1,11 +1,11 @@
 """Which OpenMP runtime runs torch's operators, and whether its threads spin or sleep until the next one.
 
-torch brings GNU's libgomp. Intel's libiomp5, from the package intel-openmp, takes its place where it is
-loaded first: it speaks the same interface. Threads that wait awake start the next operator sooner.
+torch brings GNU's libgomp. Intel's libiomp5, from the package intel-openmp, replaces it if loaded first: it
+has the same interface. Threads that spin start the next operator sooner.
 
-It helps where steps are many short operators: awake threads save waking them. It hurts where cores are
-shared with a loader's workers or with others, and where a container's quota pays for the waiting: there
-threads that sleep at once are better.
+It helps if steps are many short operators: spinning threads save the wake-up. It hurts if cores are shared
+with a loader's workers or with others, and if a container's quota pays for the spinning: there, threads that
+sleep at once are better.
 
 Sources: https://gcc.gnu.org/onlinedocs/libgomp/Environment-Variables.html (OMP_WAIT_POLICY,
 GOMP_SPINCOUNT); Intel's documentation of KMP_BLOCKTIME (milliseconds); the tuning guide,

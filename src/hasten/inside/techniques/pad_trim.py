@@ -1,19 +1,19 @@
-"""Columns that are padding in every sequence of a batch are cut off before the model computes them, and what
-it returns for each position is made as wide again as the script expects it. Widths are rounded up to a
-multiple, so that shapes are few. The script's own tensors stay as they are: its batches, its loss, what it
-prints.
+"""Columns that are padding in every sequence of a batch are cut off before the model computes them, and its
+output for each position is extended to the width that the script expects. Widths are rounded up to a
+multiple, so that there are few shapes. The script's own tensors stay as they are: its batches, its loss, its
+output.
 
-It helps where sequences are padded to a fixed length (``padding="max_length"``) and most are much shorter. It
-does nothing if batches are padded to their longest sequence already, or packed. A loss that the script
-computes itself from a value for each position still takes all of them.
+It helps if sequences are padded to a fixed length (``padding="max_length"``) and most are much shorter. It
+does nothing if batches are already padded to their longest sequence, or packed. A loss that the script itself
+computes from a value for each position still takes all of them.
 
-A model is trusted only as far as it was seen to compute the same without padding. It is asked first on
-several batches of different widths, each also with its shortest sequence alone, and again as training goes
-on, for at most 0.5% of the time. A model that pools over positions without a mask, takes the last position or
-convolves over the end of a sequence does not, and is left alone. Where it returns a value for each position,
-the loss must pass no gradient to those of padding; these then repeat the last one that was computed, and
-evaluations, whose measures might count them, are left alone. With dropout, masks of other shapes are drawn:
-the risk is ``draws`` then.
+A model is trusted only as far as it was seen to compute the same without padding. That is tested first on
+several batches of different widths, each also with only its shortest sequence, and again as training goes on,
+for at most 0.5% of the time. A model that pools over positions without a mask, takes the last position or
+convolves over the end of a sequence fails that, and is left alone. If it returns a value for each position,
+the loss must pass no gradient to those of padding; these then repeat the last computed one, and evaluations,
+whose metrics might count them, are left alone. With dropout, masks of other shapes are drawn: then the risk
+is ``draws``.
 
 Source: https://huggingface.co/docs/transformers/pad_truncation
 """
@@ -230,8 +230,8 @@ class PadTrim(Technique):
 
     def proof(self, training: Training) -> Proof:
         """Counts the training passes whose padding was cut, and the columns; and how often the model was
-        compared with itself, with how far what it returned was off. Where a model that was cut fails a later
-        comparison there is no proof.
+        compared with itself, and how far its output was off. If a trimmed model fails a later comparison,
+        there is no proof.
         """
         share = self._columns / max(1, self._all_columns)
         evidence = [f"{self._cut} of {self._calls} passes were cut, by {share:.0%} of their columns"]

@@ -1,19 +1,18 @@
 """Let a loader's worker processes stay for the next epoch, as many as the script asks for.
 
-What it does: where the script's workers would end with each pass over their loader and be started again, they
-stay. An epoch begins in them as in new ones: the main process draws the base seed, the workers' random
-streams are seeded by it, and ``worker_init_fn`` is called. A new worker is also a copy of the training
-process of that moment. So before each epoch the dataset and all that its samples are made of is compared,
-here and in the workers, with what it was when they were started. Where anything differs (``set_epoch``, a
-cache that a worker filled, a generator of its own), workers are started again for that epoch. Loaders of
-evaluations count, too.
+What it does: workers that the script would end with each pass over their loader and start again stay alive.
+An epoch begins in them as in new ones: the main process draws the base seed, the workers' RNG states are
+seeded from it, and ``worker_init_fn`` is called. A new worker is also a copy of the training process at that
+moment. So before each epoch the dataset and everything its samples are made from is compared, here and in the
+workers, with what it was when they were started. If anything differs (``set_epoch``, a cache that a worker
+filled, its own generator), workers are started again for that epoch. Loaders of evaluations count, too.
 
-When it helps: epochs are short, the training process is large (to fork it takes long), or workers open files
-before they make their first sample. When it hurts: memory is short, since workers stay through the
+When it helps: epochs are short, the training process is large (forking it takes long), or workers open files
+before they make their first sample. When it hurts: memory is short, because workers stay during the
 evaluation.
 
-What it does not do: make the next epoch's batches ahead. Their order and seeds could be foretold, but samples
-are made of files and shared memory, too, which an evaluation may write.
+What it does not do: make the next epoch's batches ahead. Their order and seeds could be predicted, but
+samples also depend on files and shared memory, which an evaluation may write.
 
 Source: https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading
 """
@@ -107,7 +106,7 @@ class PersistentWorkers(Technique):
         return ""
 
     def proof(self, training: Training) -> Proof:
-        """Counts the epochs, of evaluations too, that were begun by workers that had stayed."""
+        """Counts the epochs, of evaluations too, started by workers that had stayed."""
         resumed = self._kept.resumed if self._kept is not None else 0
         reasons = [*(self._kept.renewed if self._kept is not None else ()), *self._why_not]
         evidence = "; ".join([f"{resumed} passes were begun by workers that had stayed", *reasons])

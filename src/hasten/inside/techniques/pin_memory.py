@@ -1,11 +1,11 @@
-"""Put the training's batches into page-locked memory and let their copies to the GPU run beside the script.
+"""Put the training's batches into page-locked memory and copy them to the GPU while the script goes on.
 
 What it does: a loader that is read with gradients enabled gets ``pin_memory=True``; ``.to(device)`` and
 ``.cuda()`` of a page-locked tensor do not wait for the copy. Kernels that use the copy come after it on the
-same stream. When it helps: batches are large and their copies keep the script from launching kernels. When
-it hurts: page-locked memory is short, or batches are so small that the copy into it costs more than it
-saves. A script that writes into a batch after it was sent to the GPU would change what is still being
-copied: the guard compares what comes of it.
+same stream. When it helps: batches are large and their copies keep the script from launching kernels. When it
+hurts: page-locked memory is short, or batches are so small that the copy into it costs more than it saves. A
+script that writes into a batch after sending it to the GPU would change what is still being copied: the guard
+compares the results.
 
 Source: https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html
 """

@@ -1,16 +1,15 @@
 """Train in several processes, each on its part of every batch, with gradients averaged in the background.
 
-What it does: every process draws the batches that one process would, keeps its slice of them, and makes the
-slice's samples alone; the weighted sum of the slices' gradients is the batch's gradient. The batch stays what
-the script says, and so does what is learnt. Losses that the script prints are the batch's; what else it
-computes from a slice (an accuracy of the training's batches, say) is rank 0's. When it helps: samples take
+What it does: every process draws the batches that one process would, keeps its slice of them, and only makes
+the slice's samples; the weighted sum of the slices' gradients is the batch's gradient. The batch stays what
+the script says, and so does what is learnt. Losses that the script prints are the batch's; anything else it
+computes from a slice (for example the accuracy on training batches) is rank 0's. When it helps: samples take
 long to make, or operators are too small for as many threads as there are cores. When it hurts: large
-operators use all cores anyhow, and gradients take long to add up; memory holds the data once for each
-process.
+operators use all cores anyway, and gradients take long to add up; memory holds the data once per process.
 
-Not exact: batch norm takes its statistics of a slice, unless ``sync_batch_norm`` takes them of the whole
-batch; dropout and augmentation draw other numbers. The first step is rehearsed before: where the slices do
-not add up to what one process computes, the reason is told and nothing is trained.
+Not exact: batch norm computes its statistics from a slice, unless ``sync_batch_norm`` computes them from the
+whole batch; dropout and augmentation draw different numbers. The first step is rehearsed first: if the slices
+do not add up to what one process computes, the reason is reported and nothing is trained.
 
 Source: https://arxiv.org/abs/2006.15704 (Li et al., PyTorch Distributed)
 """

@@ -1,15 +1,15 @@
-"""Whole channels of convolutions and whole rows of linear layers removed once, after some steps of training;
-the smaller model trains on, with the optimizer's state cut alike. torch-pruning finds which layers depend on
-each other; a channel's worth is the size of its weights. Layers that make the model's output are never cut,
-nor are channels that a layer norm, a group norm, an attention or a recurrent layer mixes. Before the model is
-touched, copies of it prove that zeros in place of what goes compute the same. So checkpoints keep the shapes
-of the script's own model, with zeros where something is gone (ones in a batch norm's running variance), and
-load into it and into the smaller one.
+"""Whole channels of convolutions and whole rows of linear layers are removed once, after some steps of
+training; the smaller model trains on, with the optimizer's state cut in the same way. torch-pruning finds
+which layers depend on each other; a channel's worth is the size of its weights. Layers that make the model's
+output are never cut, nor are channels that a layer norm, a group norm, an attention or a recurrent layer
+mixes. Before the model is changed, copies of it prove that zeros in the removed places compute the same. So
+checkpoints keep the shapes of the script's own model, with zeros for removed parts (ones in a batch norm's
+running variance), and load into it and into the smaller one.
 
-It helps where layers are large enough for their size to matter: below a few dozen channels, kernels take as
-long for fewer. It always costs quality at first, and how much is won back depends on how long training goes
-on: that is for `hasten verify` to say. A script that compares its weights with a copy of its own (an average
-made by hand) meets other shapes; a copied module is seen, and nothing is cut.
+It helps if layers are large enough for their size to matter: below a few dozen channels, kernels take as long
+for fewer. It always costs quality at first, and how much is recovered depends on how long training goes on:
+`hasten verify` must judge that. A script that compares its weights with its own copy (an average made by
+hand) meets different shapes; a copied module is detected, and nothing is cut.
 
 Source: https://arxiv.org/abs/2301.12900 (DepGraph), https://arxiv.org/abs/1608.08710 (filters by L1 norm)
 """

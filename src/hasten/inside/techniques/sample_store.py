@@ -1,33 +1,32 @@
-"""Keep samples in a file once they were made, for all of a loader's workers, all ranks and later runs.
+"""Keep samples in a file once they are made, for all of a loader's workers, all ranks and later runs.
 
-What it does: before the first step, or where the data set was not seen by then before its second pass, forked
-processes make all samples of the training's data set, and write them to a store in the script's folder below
+What it does: before the first step or, if the data set was not seen by then, before its second pass, forked
+processes make all samples of the training's data set and write them to a store in the script's folder below
 ``.hasten`` as plain bytes. From then on loaders read them from there, in worker processes and without; the
-kernel's page cache is their common memory. It is done on the same proof as for dataset_in_ram, whole or up to
-the first random transform. What was kept is proven again as it is used: some samples before each run, some in
-each pass, and the size and time of every file that a sample was made from whenever it is read. Another
-script, module, argument, version or data set has another store, and so have other globals and variables of
-the environment that its code names; torch's Subsets and random_split share the store of what they choose
-from. In a trial the store lies with the trials'
-own files, is shared by all of them, and goes with them: what is kept for later runs comes from `hasten run`.
+kernel's page cache is their shared memory. It needs the same proof as dataset_in_ram, for whole samples or up
+to the first random transform. Kept samples are verified again as they are used: some samples before each run,
+some in each pass, and the size and time of every file that a sample was made from whenever it is read. A
+different script, module, argument, version or data set has a different store, and so have other globals and
+environment variables that its code names; torch's Subsets and random_split share the store of what they
+choose from. In a trial the store is among the trials' own files, is shared by all of them, and is deleted
+with them: what is kept for later runs comes from `hasten run`.
 
 When it helps: making samples takes long, and there is more than one pass, process or run. When it hurts: the
-disk is slower than making samples; the first run has the samples made before it trains, which takes up to one
-pass, or 300 seconds (60 in a trial): what is missing then is made as ever, and later runs go on with it. A
-store has at most a fifth of what is free on its disk (setting ``disk_share``), and four fifths of the memory
-that is free.
+disk is slower than making samples; the first run makes the samples before it trains, which takes up to one
+pass, or 300 seconds (60 in a trial): missing ones are then made as usual, and later runs continue. A store
+has at most a fifth of its disk's free space (setting ``disk_share``), and four fifths of free memory.
 
-A tune tries it where loaders have worker processes, or where the samples have no room in the training's own
-memory: else dataset_in_ram does the same without a disk between, and one of the two is enough. It is not
-tried where making all samples would take longer than three minutes. What making them took is written into the
-store, by whichever process of a tune it was, and told as set-up of the first run, which must earn it back:
-later runs only read.
+A tune tries it if loaders have worker processes, or if the samples do not fit into the training's own memory:
+otherwise dataset_in_ram does the same without a disk, and one of the two is enough. It is not tried if making
+all samples would take longer than three minutes. The time to make them is written into the store, whichever
+process of a tune made them, and reported as set-up of the first run, which must earn it back: later runs only
+read.
 
-A sample is made again each time where making it draws random numbers, or where the script's own code meets an
-error in it and may give something else in its place. Not kept are samples that come over a network, and those
-of loaders whose workers are not forked, unless hasten can be imported there. What is made of files that a
-library or another program reads past Python is kept for one run alone, since nobody sees when they change. Of
-a script that makes another data set in each run, a few stores are kept and no more.
+A sample is made again each time if making it draws random numbers, or if the script's own code meets an error
+in it and may return something else. Samples that come over a network are not kept, nor are those of loaders
+whose workers are not forked, unless hasten can be imported there. Samples from files that a library or
+another program reads without Python are kept for one run only, because their changes cannot be detected. Of a
+script that creates a different data set in each run, only a few stores are kept.
 
 Sources: https://docs.pytorch.org/docs/stable/data.html#map-style-datasets, flock(2), proc(5)
 """
@@ -195,8 +194,8 @@ class SampleStore(Technique):
         return self._in_steps
 
     def proof(self, training: Training) -> Proof:
-        """Counts the samples that came from a store, in all processes; those that were made; and those of the
-        first that were made all the same and compared. A store that was given up does not count.
+        """Counts the samples that came from a store, in all processes; those that were made; and those from a
+        store that were made anyway and compared. A store that was given up does not count.
         """
         assert self._stores is not None
         served, tally = self._stores.served, self._stores.tally

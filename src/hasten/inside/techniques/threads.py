@@ -1,8 +1,8 @@
-"""How many threads torch's operators use. More is not always faster: a container's quota or small operators
-say less.
+"""How many threads torch's operators use. More is not always faster, for example under a container's quota or
+with small operators.
 
-It helps where a container's quota is smaller than the machine, where two hardware threads share a core, and
-for small models, whose operators are over sooner than threads are woken. It hurts where operators are large.
+It helps if a container's quota is smaller than the machine, if two hardware threads share a core, and for
+small models, whose operators end sooner than threads wake up. It hurts if operators are large.
 
 Source: https://docs.pytorch.org/docs/stable/notes/cpu_threading_torchscript_inference.html
 """

@@ -1,15 +1,16 @@
-"""Send pictures to the GPU as bytes, and make floats of them there.
+"""Send pictures to the GPU as bytes, and convert them to floats there.
 
-What it does: where a data set's transforms end with those that make a tensor of a picture and normalize it,
-the loader's worker processes collate bytes, a quarter of what floats take; so they are handed over, pinned
-and copied. The script gets a tensor that says it is the batch of floats in main memory. Where it sends it to
-the GPU, bytes are copied, and a table makes floats of them there: it has what the script's own transforms
-make of each byte of each channel. Where the script does anything else with it, the floats are made in main
-memory first, by the same table. Both are the same to the last bit; the first batch that is sent is compared.
+What it does: if a data set's transforms end with those that turn a picture into a tensor and normalize it,
+the loader's worker processes collate bytes, a quarter of the size of floats; these are passed on, pinned and
+copied. The script gets a tensor that claims to be the batch of floats in main memory. If the script sends it
+to the GPU, bytes are copied, and a table converts them to floats there: it has the result of the script's own
+transforms for each byte of each channel. If the script does anything else with it, the floats are first made
+in main memory, from the same table. Both are the same to the last bit; the first batch that is sent is
+compared.
 
-When it helps: pictures are large and many, so that handing batches over and copying them takes as long as
-training on them. When it hurts: a script computes with its batches in main memory before it sends them, by a
-kernel that does not ask torch what a tensor holds.
+When it helps: pictures are large and many, so that passing batches on and copying them takes as long as
+training on them. When it hurts: a script computes with its batches in main memory before it sends them, with
+a kernel that does not ask torch what a tensor holds.
 
 Sources: https://docs.pytorch.org/docs/stable/notes/extending.html#extending-torch-python-api,
 https://docs.pytorch.org/docs/stable/generated/torch.index_select.html
@@ -87,8 +88,8 @@ class Uint8Transfer(Technique):
         self._loading.begin()
 
     def proof(self, training: Training) -> Proof:
-        """Counts the batches of pictures that were sent as bytes, and those of which floats were made in main
-        memory. Where floats on the device differed from those, it does not count.
+        """Counts the batches of pictures that were sent as bytes, and those converted to floats in main
+        memory. If floats on the device differed from those, it does not count.
         """
         assert self._loading is not None
         assert self._sent is not None

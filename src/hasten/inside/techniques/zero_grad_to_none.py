@@ -1,9 +1,9 @@
 """Gradients set to None instead of being filled with zeros between two steps.
 
 It helps a script that calls ``zero_grad(set_to_none=False)``: a pass over all gradients is saved, and the
-first backward pass writes instead of adding. It does nothing for a script that leaves torch's default. A
-parameter that takes no part in a step is given its zeros before the optimizer looks: momentum and weight
-decay go on moving it as before.
+first backward pass writes instead of adding. It does nothing for a script that uses torch's default. A
+parameter that takes no part in a step gets its zeros before the optimizer reads it: momentum and weight decay
+go on moving it as before.
 
 Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html
 """

@@ -1,4 +1,4 @@
-"""Processes that the script starts itself: we do not see what is trained there."""
+"""Processes that the script starts itself: we cannot see training there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Children:
         self._seen = False
 
     def watch(self) -> None:
-        """Start watching; imports nothing that the script does not."""
+        """Start watching; imports nothing that the script does not import."""
         watching = self._seams.watching
         ImportSeam("multiprocessing.process", watching(self._watch_processes)).install()
         ImportSeam("subprocess", watching(self._watch_programs)).install()

@@ -1,6 +1,6 @@
-"""Clocks that run ahead for all code but Python's, torch's and ours: does the training depend on the time?
+"""Clocks that run ahead for all code except Python's, torch's and ours: does the training depend on time?
 
-A year passes in the first step and some hours in each one after it, so that any time limit is exceeded.
+A year passes in the first step and some hours in each later one, so any time limit is exceeded.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ..package import PACKAGE
 from ..seams import Seams
 
 _AT_FIRST = 366 * 24 * 3600
-_EACH_STEP = 5 * 3600  # so that every hour of a day comes
+_EACH_STEP = 5 * 3600  # so that every hour of a day occurs
 _NAMES = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 _NANO = 10**9
 _DATETIME = datetime.datetime
 
 
 class Clocks:
-    """Made before the script starts. ``step_ended`` moves the clocks ahead; until it is called, they are
+    """Created before the script starts. ``step_ended`` moves the clocks ahead; until it is called, they are
     right. Of ``datetime``, only ``now``, ``utcnow`` and ``today`` run ahead.
     """
 
@@ -51,7 +51,7 @@ class Clocks:
 
 
 class _Clock:
-    """Not a function, which would become a method as an attribute of a class; a builtin does not, either."""
+    """Not a function, which would become a method as a class attribute; a builtin does not, either."""
 
     def __init__(self, original: Callable[[], float], ahead: Callable[[str], int], units: int) -> None:
         self._original, self._ahead, self._units = original, ahead, units
@@ -61,7 +61,7 @@ class _Clock:
 
 
 def _stand_in(ahead: Callable[[str], int]) -> type:
-    """A class in place of ``datetime.datetime``. What it makes is of the original class."""
+    """A class that replaces ``datetime.datetime`` and creates instances of the original class."""
 
     def later(made: datetime.datetime, file: str) -> datetime.datetime:
         return made + datetime.timedelta(seconds=ahead(file))

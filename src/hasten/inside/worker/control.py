@@ -39,9 +39,9 @@ def stop_here() -> NoReturn:
 
 
 class Conversation:
-    """Counts steps down; when the last one asked for is done, reports them and waits for the next request.
+    """Counts steps down; when the last requested one is done, reports them and waits for the next request.
 
-    ``answer`` gives the answer to every request but TrainSteps.
+    ``answer`` handles every request except TrainSteps.
     """
 
     def __init__(self, wire: Wire, answer: Answer, sources: Callable[[], Sequence[str]] = tuple) -> None:
@@ -63,7 +63,7 @@ class Conversation:
             while self._left <= 0:
                 self._obey(self._wire.receive())
         except Hangup:
-            os._exit(0)  # the coordinator is gone: nobody wants this training any more
+            os._exit(0)  # the coordinator is gone: this training is no longer needed
 
     def ended(
         self,
@@ -86,12 +86,12 @@ class Conversation:
             )
 
     def child_came(self, name: str) -> None:
-        """Report, before the first step, that the script started a process of its own."""
+        """Report, before the first step, that the script started a child process."""
         if not self._started and threading.current_thread() is threading.main_thread():
             self._wire.send(ChildStarted(name))
 
     def watching_failed(self, detail: str, bug: bool) -> None:
-        """Report that the training can no longer be observed, and end: it is of no use then."""
+        """Report that the training can no longer be observed, and end: it is useless then."""
         with contextlib.suppress(Hangup):
             self._wire.send(WatchingFailed(detail, bug))
         stop_here()

@@ -7,7 +7,7 @@ def exit_of(code: object) -> tuple[str, str]:
     """``code`` of SystemExit as ("completed", ""), ("exit", its number) or ("said", the text that Python
     prints for it).
 
-    Of a number the system keeps the last eight bits; whatever is neither a number nor None is printed, and
+    The system keeps the last eight bits of a number; anything other than a number or None is printed, and
     the exit code is 1.
     """
     if code is None:

@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from ..distributed.this_rank import ThisRank
     from .source_files import SourceFiles
 
-_SAMPLE_SECONDS_IN_TRIALS = 60.0  # the workers of later trials go on with it
-_LOOK_AFTER = 1  # steps; later twice as many each time
+_SAMPLE_SECONDS_IN_TRIALS = 60.0  # the workers of later trials continue
+_LOOK_AFTER = 1  # steps; doubles each time
 
 
 @dataclass(frozen=True)
 class Mark:
-    """How many of them had come, and how many passes over loaders, at some moment."""
+    """How many models and optimizers had appeared, and passes over loaders, at some moment."""
 
     roots: int
     optimizers: int
@@ -54,8 +54,8 @@ class Mark:
 
 
 class Instruments:
-    """Made as soon as the script has imported torch. ``on_root`` is called when a root was found, before its
-    first forward pass runs; ``on_step`` at the end of each step. ``sources``: the script's files.
+    """Created as soon as the script has imported torch. ``on_root`` is called when a root was found, before
+    its first forward pass runs; ``on_step`` at the end of each step. ``sources``: the script's files.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Instruments:
         began: float,
         sources: SourceFiles | None = None,
     ) -> None:
-        """``began``: when the script did, by ``observer.clock``."""
+        """``began``: when the script started, by ``observer.clock``."""
         self.training = training = Training(torch, seams, job.machine.available_bytes)
         self.timeline = Timeline(began, Place(torch).of_caller) if job.closely else None
         if self.timeline is not None:
@@ -94,7 +94,7 @@ class Instruments:
             LargerBatches(Fraction(1, job.batch_divisor)).build(training)
         self._uses = Uses()
         self._uses.watch(training)
-        self._owned: set[int] = set()  # ids of parameters, as far as was looked
+        self._owned: set[int] = set()  # ids of parameters, as of the last look
         self._roots = Remembered(self._trained_roots, self._describe_root)
         self._optimizers = Remembered(lambda: training.optimizers, lambda o: describe_optimizer(torch, o))
         self._steps, self._look_at, self._looked_at_parts = 0, _LOOK_AFTER, 0
@@ -140,14 +140,14 @@ class Instruments:
 
     @contextmanager
     def setting_up(self) -> Iterator[None]:
-        """Techniques are: that is none of the script's time."""
+        """Techniques are being set up: that does not count as the script's time."""
         entered = self.timeline.enter("set-up") if self.timeline is not None else None
         yield
         if self.timeline is not None and entered is not None:
             self.timeline.leave("set-up", entered)
 
     def rehearsed(self) -> Findings:
-        """What a rehearsal of ranks found until now."""
+        """What a rehearsal of ranks has found so far."""
         from ..distributed.rehearsal import Rehearsal
 
         assert isinstance(self.this_rank, Rehearsal)
@@ -175,8 +175,8 @@ class Instruments:
             self._uses.look()
 
     def _trained_roots(self) -> list[Module]:
-        """Before there is an optimizer, a module that is called may look like a root though it is not
-        trained: a copy with averaged weights, for example. It has neither an optimizer nor gradients.
+        """Before there is an optimizer, a called module may look like a root although it is not trained, such
+        as a copy with averaged weights. It has neither an optimizer nor gradients.
         """
         owned, roots = self._owned | self.training.owned(), self.training.roots
         trained = [r for r in roots if any(id(p) in owned or p.grad is not None for p in r.parameters())]
@@ -186,19 +186,19 @@ class Instruments:
         return describe_root(self.training.torch, root, self._owned | self.training.owned())
 
     def mark(self) -> Mark:
-        """What has come so far."""
+        """What has appeared so far."""
         training = self.training
         return Mark(training.roots_added, training.optimizers_added, self.hooks.loaders.begun)
 
     def living(self, seen: Observation) -> Observation:
-        """``seen``, but of models and optimizers only those that the script has not let go of."""
+        """``seen``, with only those models and optimizers that the script still holds."""
         roots = tuple(map(self._describe_root, self._trained_roots()))
         optimizers = (describe_optimizer(self.training.torch, one) for one in self.training.optimizers)
         return replace(seen, roots=roots, optimizers=tuple(optimizers))
 
     def only_since(self, mark: Mark, seen: Observation) -> Observation | None:
-        """``seen``, but of models, optimizers and loaders only those that came, or were read, since then.
-        None if no model or no optimizer did: then what came has joined the others.
+        """``seen``, with only those models, optimizers and loaders that appeared, or were read, since then.
+        None if no model or no optimizer did: then what appeared has joined the others.
         """
         roots, optimizers = self.training.came_since(mark.roots, mark.optimizers)
         if not (roots and optimizers):
@@ -211,7 +211,7 @@ class Instruments:
         )
 
     def lose(self) -> None:
-        """Let go of everything that is not a seam; those are undone elsewhere."""
+        """Drop everything except seams, which are undone elsewhere."""
         with suppress(Exception):
             self.switchboard.switch(BASELINE)
         self.training.forget()

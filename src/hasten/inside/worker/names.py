@@ -1,5 +1,5 @@
-"""A script imports what Python would find without us, even where a module of the user's is called ``hasten``,
-or has the name of a standard module that we have already imported.
+"""A script imports what Python would find without us, even if a user's module is called ``hasten``, or has
+the name of a standard module that we have already imported.
 
 Source: https://docs.python.org/3/reference/import.html
 """
@@ -17,18 +17,18 @@ from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, Pat
 from types import ModuleType
 
 _PACKAGE = __name__.partition(".")[0]
-_by_us: set[str] = set()  # imported before the script began, and not by Python's own start
+_by_us: set[str] = set()  # imported before the script began, and not by Python's startup
 
 
 def remember(before: Collection[str]) -> None:
-    """Note what we have imported ourselves: all modules that are loaded now and were not ``before``."""
+    """Note what we have imported ourselves: all modules loaded now and not ``before``."""
     _by_us.update(name.partition(".")[0] for name in set(sys.modules).difference(before))
 
 
 def give_way() -> None:
     """Let the script find its own modules. Call it when ``sys.path`` is the script's; once."""
     if _PACKAGE not in _by_us:
-        return  # nobody has started us as a worker
+        return  # we were not started as a worker
     sys.meta_path.insert(0, _Hasten(sys.modules.pop(_PACKAGE)))
     for name in _shadowed(_before_pythons_own(sys.path), _by_us - {_PACKAGE}):
         for loaded in [key for key in sys.modules if key == name or key.startswith(f"{name}.")]:
@@ -44,7 +44,7 @@ def _before_pythons_own(path: Iterable[str]) -> Iterator[str]:
 
 
 def _shadowed(folders: Iterable[str], names: Collection[str]) -> list[str]:
-    """Those of ``names`` that Python would take from one of ``folders``."""
+    """Those of ``names`` that Python would import from one of ``folders``."""
     there: dict[str, list[str]] = {}
     for folder in folders:
         with suppress(OSError):
@@ -61,7 +61,7 @@ def _is_found(name: str, folders: list[str]) -> bool:
 
 
 class _Hasten(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds the user's module of our name, if there is one, and else us, wherever we are installed."""
+    """Finds the user's module of our name, if there is one, and otherwise us, wherever we are installed."""
 
     def __init__(self, ours: ModuleType) -> None:
         self._ours, self._spec = ours, ours.__spec__
@@ -84,6 +84,6 @@ class _Hasten(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def _is_hasten(found: ModuleSpec) -> bool:
-    """Of any version."""
+    """Whether it is hasten, of any version."""
     folders = found.submodule_search_locations or ()
     return any(os.path.isfile(os.path.join(folder, "inside", "bootstrap.py")) for folder in folders)

@@ -1,8 +1,8 @@
 """Run a notebook's code cells in order, as one program.
 
 Lines for the shell or for IPython (``!``, ``%``, ``?``) are left out and named. A cell that a ``%%`` line
-hands to another program does not run; one that it only times or silences runs without that line, and what
-``%time`` stands before runs without that. ``display`` prints.
+passes to another program does not run; one that it only times or silences runs without that line, and what
+follows ``%time`` runs without it. ``display`` prints.
 Source: https://nbformat.readthedocs.io/en/latest/format_description.html
 """
 
@@ -24,16 +24,16 @@ from ...saying import say
 _SHOWN = 40  # characters of a wrong value
 _HARMLESS_CELL_MAGICS = {"%%time", "%%timeit", "%%capture", "%%prun"}
 _TIMED = re.compile(r"%time\s+(?=\S)")  # what follows runs once, in the notebook's own namespace
-_ASKS = re.compile(r"\?{1,2}[\w.]+|[\w.]+\?{1,2}")  # for help
+_ASKS = re.compile(r"\?{1,2}[\w.]+|[\w.]+\?{1,2}")  # requests for help
 
 
 class NotANotebook(ValueError):
-    """The file is no notebook in nbformat 4 with Python cells; the message says what is wrong."""
+    """The file is not a notebook in nbformat 4 with Python cells; the message says what is wrong."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A code cell as it will run, and the lines of it that will not."""
+    """A code cell as it will run, and its lines that will not."""
 
     number: int  # 1 for the first code cell
     source: str
@@ -114,7 +114,7 @@ def _plain(number: int, source: str) -> Cell:
 
 
 def _without_continuation(lines: list[str], index: int) -> str:
-    """The line at ``index`` with those that a backslash joins to it, which are emptied."""
+    """The line at ``index`` joined with its continuation lines, which are emptied."""
     whole = lines[index].strip()
     while whole.endswith("\\") and index + 1 < len(lines):
         index += 1
@@ -123,11 +123,11 @@ def _without_continuation(lines: list[str], index: int) -> str:
     return whole
 
 
-_print = print  # of the script's own words: they go where its others do
+_print = print  # output of the script itself: it goes where its other output goes
 
 
 def _display(*objects: object, **options: object) -> None:
-    """As IPython's does where nothing but text can be shown."""
+    """Like IPython's, if only text can be shown."""
     _print(*objects)
 
 

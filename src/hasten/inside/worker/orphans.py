@@ -1,5 +1,5 @@
-"""Processes that outlive those that started them: the loader workers of a killed rank, programs in sessions
-of their own.
+"""Processes that outlive their parents: the loader workers of a killed rank, programs in sessions of their
+own.
 
 Source: prctl(2), PR_SET_CHILD_SUBREAPER; proc(5), /proc/PID/stat.
 """
@@ -23,7 +23,7 @@ def adopt_orphans() -> None:
 
 
 def end_orphans() -> None:
-    """Kill all our children, and those that we adopt from them, until there are none."""
+    """Kill all our children, and those we adopt from them, until none are left."""
     while children := _children().get(os.getpid()):
         for number in children:
             with suppress(ProcessLookupError, PermissionError):
@@ -34,8 +34,8 @@ def end_orphans() -> None:
 
 
 def end_all_below(number: int) -> None:
-    """Kill all descendants of process ``number``, but not the process itself. It must adopt orphans: else
-    those whose parents have ended are missed.
+    """Kill all descendants of process ``number``, but not the process itself. It must adopt orphans:
+    otherwise those whose parents have ended are missed.
     """
     seen: set[int] = set()
     while fresh := _below(number) - seen:  # they may start others while we look

@@ -1,4 +1,4 @@
-"""Files that only this user can have written: what workers leave for each other, and what is kept for later.
+"""Files that only this user can have written: files that workers leave for each other or keep for later.
 
 Loading a library or a pickle can run code from it.
 """
@@ -16,7 +16,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def close_to_others(folder: str | os.PathLike[str]) -> None:
-    """Let nobody else write to a folder. Raises OSError if it is somebody else's, or is not a folder."""
+    """Let no other user write to a folder. Raises OSError if it is someone else's, or not a folder."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         found = os.fstat(descriptor)
@@ -29,7 +29,7 @@ def close_to_others(folder: str | os.PathLike[str]) -> None:
 
 
 def is_ours(path: str | os.PathLike[str]) -> bool:
-    """Whether it is a file that nobody else can have written or replaced; a link is not."""
+    """Whether it is a file that no other user can have written or replaced; a link is not."""
     try:
         file, folder = os.lstat(path), os.lstat(os.path.dirname(path) or ".")
     except OSError:
@@ -44,7 +44,7 @@ def is_ours(path: str | os.PathLike[str]) -> bool:
 
 
 def load(torch: ModuleType, path: str | os.PathLike[str], **how: object) -> Any:
-    """What ``torch.save`` wrote for us. Raises PermissionError if somebody else can have written it.
+    """What ``torch.save`` wrote for us. Raises PermissionError if another user can have written it.
 
     Plain data is loaded as such (``weights_only``). An optimizer may keep objects that only pickle can load.
     """

@@ -1,4 +1,4 @@
-"""When a worker's plan is put in force, and what is done about models and optimizers that come later."""
+"""When a worker's plan is put in force, and what happens with models and optimizers that appear later."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .under_plan import UnderPlan
 
 
 class PlanInForce:
-    """The job's plan waits for something to train. Whenever a model or an optimizer comes after that, as
-    those of another training do, it is put in force anew before that is trained.
+    """The job's plan waits for something to train. Whenever a model or an optimizer appears after that, for
+    example for another training, it is put in force again before that is trained.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class PlanInForce:
         observe: Callable[[], Observation],
         refused: Callable[[messages.Refused], None],
     ) -> None:
-        """``under_plan``: of a run; None in a trial, where a technique that does not apply is ``refused``."""
+        """``under_plan``: for a run; None in a trial, where techniques that do not apply are ``refused``."""
         self.due = job.plan
         self.setup_seconds = 0.0
         self._plan = job.plan
@@ -39,14 +39,14 @@ class PlanInForce:
         instruments.hooks.on_optimizer = self.part_came
 
     def part_came(self) -> None:
-        """A model was found, and is called next, or an optimizer was made."""
+        """A model was found, and is called next, or an optimizer was created."""
         if not self.due:
             self._training.before_passes = self._take_in
 
     def step_ended(self, steps: int) -> None:
-        """Of the script, which has taken so many."""
+        """The script has taken ``steps`` steps."""
         self._training.steps = steps
-        if self.due:  # no model was called before it, say
+        if self.due:  # for example, no model was called before it
             self._begin()
             self._training.changed = False
         elif self._training.changed:
@@ -55,7 +55,7 @@ class PlanInForce:
             self._under_plan.step_ended(steps, self._instruments.switchboard)
 
     def switch(self, plan: Plan) -> messages.Refused | None:
-        """Put ``plan`` in force, set-up included; returns the answer where one of its techniques refuses."""
+        """Put ``plan`` in force, set-up included; returns the answer if one of its techniques refuses."""
         switchboard = self._instruments.switchboard
         try:
             self.setup_seconds = switchboard.switch(plan, prepare=True)
@@ -72,8 +72,8 @@ class PlanInForce:
 
     # ---- inside
     def _before_pass(self) -> None:
-        """A root is called. Many scripts call their model before there is anything to train, to print shapes,
-        say: the plan waits for an optimizer and, where it needs samples, for a batch.
+        """A root is called. Many scripts call their model before there is anything to train, for example to
+        print shapes: the plan waits for an optimizer and, if it needs samples, for a batch.
         """
         needs = any(CATALOG[name].needs_samples for name in self.due.techniques)
         if self._training.has_optimizers and (self._training.training_datasets or not needs):
@@ -89,7 +89,7 @@ class PlanInForce:
                 self._refused(refused)
 
     def _take_in(self) -> None:
-        """Models or optimizers have come since the plan was put in force."""
+        """Models or optimizers have appeared since the plan was put in force."""
         self._training.before_passes = None
         if not self._training.changed:
             return
@@ -105,7 +105,7 @@ class PlanInForce:
     def _put_in_force(self, under_plan: UnderPlan) -> None:
         instruments, steps = self._instruments, self._training.steps
         under_plan.so_far(instruments.switchboard, steps)
-        instruments.switchboard.switch(BASELINE)  # some techniques change what is seen
+        instruments.switchboard.switch(BASELINE)  # some techniques change what is observed
         seen = instruments.living(self._observe())
         alone = instruments.only_since(self._mark, seen) if self._mark is not None else None
         under_plan.put_in_force(

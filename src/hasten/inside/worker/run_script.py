@@ -19,7 +19,7 @@ from .notebook import run_notebook
 
 
 def become_main(path: str) -> types.ModuleType:
-    """A fresh ``__main__`` for the script; ours is kept aside, so that pickles name the script's classes."""
+    """A fresh ``__main__`` for the script; ours is set aside, so that pickles name the script's classes."""
     module = types.ModuleType("__main__")
     module.__file__ = path
     module.__dict__["__builtins__"] = builtins
@@ -41,8 +41,8 @@ def run(argv: Sequence[str], module: bool = False) -> None:
 
 
 def run_to_the_end(argv: Sequence[str], module: bool, finish: Callable[[], None]) -> None:
-    """``run``, until all threads have ended that Python waits for. ``finish`` is called last, where the
-    script ended by itself, and may still fail it.
+    """``run``, until all threads have ended that Python waits for. ``finish`` is called last, if the script
+    ended by itself, and may still fail it.
     """
     try:
         run(argv, module)
@@ -54,7 +54,7 @@ def run_to_the_end(argv: Sequence[str], module: bool, finish: Callable[[], None]
 
 
 def run_module(argv: Sequence[str]) -> None:
-    """As ``python -m argv[0]``."""
+    """Like ``python -m argv[0]``."""
     sys.argv = list(argv)
     sys.path.insert(0, os.getcwd())
     give_way()
@@ -62,8 +62,8 @@ def run_module(argv: Sequence[str]) -> None:
 
 
 def run_script(argv: Sequence[str]) -> None:
-    """As ``python argv[0]``."""
-    path = os.path.join(os.getcwd(), argv[0])  # as Python's own __file__: good after a chdir, too
+    """Like ``python argv[0]``."""
+    path = os.path.join(os.getcwd(), argv[0])  # like Python's own __file__: still valid after a chdir
     sys.argv = list(argv)
     sys.path.insert(0, os.path.dirname(os.path.realpath(path)))
     give_way()
@@ -77,14 +77,14 @@ def run_script(argv: Sequence[str]) -> None:
 
 
 def wait_for_threads() -> None:
-    """Return when all threads have ended that Python waits for at its end."""
+    """Return when all threads that Python waits for at exit have ended."""
     for thread in threading.enumerate():
         if not thread.daemon and thread is not threading.current_thread():
             thread.join()
 
 
 def hide_our_frames(error: BaseException) -> None:
-    """Take our own frames out of the tracebacks of ``error`` and of what led to it: they are not the user's
+    """Remove our own frames from the tracebacks of ``error`` and its causes: they are not the user's
     business.
     """
     cleaned: set[int] = set()
@@ -98,8 +98,8 @@ def hide_our_frames(error: BaseException) -> None:
 
 
 def _without_our_frames(trace: TracebackType | None) -> TracebackType | None:
-    """Without the frames that led to the script; without all of ours, if the error is the script's. One that
-    arose in our own code keeps them.
+    """Without the frames that led to the script, and without any of ours if the error is the script's. An
+    error in our own code keeps them.
     """
     while trace is not None and _is_ours(trace):
         trace = trace.tb_next
@@ -121,7 +121,7 @@ def _is_ours(entry: TracebackType) -> bool:
 
 
 def show_as_python_does(error: BaseException) -> None:
-    """Report ``error`` as the interpreter would without us. Of SystemExit it reports nothing here."""
+    """Report ``error`` as the interpreter would without us. Reports nothing for SystemExit."""
     if isinstance(error, SystemExit):
         return
     hide_our_frames(error)
@@ -129,12 +129,12 @@ def show_as_python_does(error: BaseException) -> None:
         sys.excepthook(type(error), error, error.__traceback__)
     except Exception:  # the script's own hook fails, too
         sys.__excepthook__(type(error), error, error.__traceback__)
-    with suppress(Exception):  # the script may have put anything in its place
+    with suppress(Exception):  # the script may have replaced it
         sys.stderr.flush()
 
 
 def die_as_python_does(error: BaseException) -> None:
-    """End the process as the interpreter would after ``error``, once that was shown."""
+    """End the process as the interpreter would after showing ``error``."""
     if isinstance(error, SystemExit):
         raise error
     if isinstance(error, KeyboardInterrupt):

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class Summarizer:
-    """Collects the summary while the script trains from start to end; it is sent at the end alone."""
+    """Collects the summary while the script trains from start to end; it is sent only at the end."""
 
     def __init__(self) -> None:
         self._step_ends: list[float] = []
         self._metrics: list[MetricValue] = []
         self._losses: list[Tensor | float] = []
         self._remarks: list[str] = []
-        self.worked: tuple[str, ...] | None = None  # techniques that had effect
+        self.worked: tuple[str, ...] | None = None  # techniques that had an effect
 
     def step_ended(self, step: RawStep) -> None:
         self._step_ends.append(time.monotonic())
@@ -33,7 +33,7 @@ class Summarizer:
         self._metrics += [MetricValue(name, value, now, steps) for name, value in values.items()]
 
     def remark(self, text: str) -> None:
-        """What ``hasten run`` would say to the user."""
+        """Keep what ``hasten run`` would say to the user."""
         self._remarks.append(text)
 
     def summary(self) -> RunSummary:

@@ -1,4 +1,4 @@
-"""What a script may tell hasten that cannot be seen from outside. Without hasten the calls do nothing."""
+"""What a script may report to hasten that is invisible from outside. Without hasten the calls do nothing."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ listener: Listener | None = None  # set by the worker before the script starts
 
 
 def step() -> None:
-    """Say that a training step has ended here.
+    """Mark that a training step ends here.
 
-    For loops in which an optimizer's step is not a step of the training. From the first call on, only
+    For loops in which an optimizer's step is not a training step. From the first call on, only
     these calls end a step.
     """
     if listener is not None:
@@ -30,7 +30,7 @@ def step() -> None:
 
 
 def metric(**values: SupportsFloat) -> None:
-    """Say how good the model is now: ``hasten.metric(accuracy=0.87)``. Numbers, or tensors of one element."""
+    """Report how good the model is now: ``hasten.metric(accuracy=0.87)``. Numbers or one-element tensors."""
     if listener is not None:
         listener.metric_said({name: float(value) for name, value in values.items()})
 

@@ -1,4 +1,4 @@
-"""Which of the user's own files a script has imported: a measurement is valid while they are unchanged."""
+"""The user's own files that a script has imported: a measurement is valid while they are unchanged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 class SourceFiles:
     """The files of modules in the script's folder, in the working directory, and wherever else Python was
-    told to look (PYTHONPATH, a package installed in place). Made before the script starts.
+    told to look (PYTHONPATH, a package installed in place). Created before the script starts.
     """
 
     def __init__(self, script: str, module: bool) -> None:
@@ -33,8 +33,8 @@ class SourceFiles:
         self._known: set[str] = set()
 
     def made_of(self, job: Job) -> str:
-        """What the job runs: the script, its arguments and the files that are known until now, as they are
-        on disk; equal where a later run is of the same.
+        """What the job runs: the script, its arguments and the files known so far, as they are on disk; equal
+        if a later run has the same.
         """
         digests = [(path, _digest_of(path)) for path in self.own(job)]
         return json.dumps([job.argv, job.module, digests])
@@ -56,7 +56,7 @@ class SourceFiles:
         return sorted(path for path in new if self._is_local(path) and os.path.isfile(path))
 
     def _is_local(self, path: str) -> bool:
-        """By its path as imported, links not resolved: a link may be changed as well."""
+        """By its path as imported, without resolving links: a link may change, too."""
         return not self._is_installed(path) and any(_is_below(path, folder) for folder in self._folders)
 
     def _is_installed(self, path: str) -> bool:

@@ -11,8 +11,8 @@ _OUTPUT = (1, 2)
 
 
 def tell_size(size: tuple[int, ...]) -> None:
-    """From now on ``os.get_terminal_size`` of standard output and error, which are files in a trial, is
-    ``size``. An empty one changes nothing.
+    """From now on, ``os.get_terminal_size`` returns ``size`` for standard output and error, which are files
+    in a trial. An empty one changes nothing.
     """
     if not size:
         return

@@ -1,4 +1,4 @@
-"""An error with its traceback as text, whatever the script has done to Python's own modules."""
+"""An error with its traceback as text, whatever the script has done to Python's modules."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import traceback
 
 
 def trace_of(error: BaseException) -> str:
-    """As Python shows it. Where the script has taken away what that needs (Python 3.13 imports as it formats,
-    and fails after ``sys.modules.clear()``), without the lines of source and what led to the error.
+    """As Python shows it. If the script has removed what that needs (Python 3.13 imports while formatting,
+    and fails after ``sys.modules.clear()``), without source lines and without the error's causes.
     """
     try:
         return "".join(traceback.format_exception(error))
@@ -24,5 +24,5 @@ def _by_hand(error: BaseException) -> str:
     try:
         said = str(error)
     except Exception:
-        said = "<exception str() failed>"  # as Python says it
+        said = "<exception str() failed>"  # as Python prints it
     return f"{text}{type(error).__name__}: {said}\n" if said else f"{text}{type(error).__name__}\n"

@@ -1,4 +1,4 @@
-"""Whose steps are followed where several threads train."""
+"""Which thread's steps are followed if several threads train."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class TrainingThread:
         self._thread: threading.Thread | None = None
 
     def is_this(self, training: Training) -> bool:
-        """Whether the thread that asks is it; that there are two is an obstacle."""
+        """Whether the calling thread is it; a second one is an obstacle."""
         asking = threading.current_thread()
         if self._thread is None or not self._thread.is_alive():
             self._thread = asking

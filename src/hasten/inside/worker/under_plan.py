@@ -1,5 +1,5 @@
 """A run under a plan, without a coordinator: techniques that apply are put in force; those that do not, or
-have no effect, are named to the user.
+have no effect, are reported to the user.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PROOF_AFTER_STEPS = 20  # of a plan in force
 _MOST_TURNS = 2
 _NO_EFFECT = "it has no effect"
 _NO_MORE = " (so it goes by turns, and is not said again)"
-_FEW_STEPS = 5  # of which nothing need be told: the first batch was made before the plan was in force
+_FEW_STEPS = 5  # too few to report: the first batch was made before the plan was in force
 
 
 class UnderPlan:
@@ -36,29 +36,29 @@ class UnderPlan:
 
     def __init__(self, job: Job, summarizer: Summarizer | None) -> None:
         self._is_over = False  # the script has ended: there is nothing left to stop
-        self._missed = False  # something that --strict asked for
+        self._missed = False  # something that --strict requires
         self._job = job
         self._summarizer = summarizer
         self._where = "here"
-        self._began = 0  # the steps that had ended when the plan was put in force last
-        self._told = False  # the proofs since then
+        self._began = 0  # steps done when the plan was last put in force
+        self._told = False  # whether the proofs since then were reported
         self._delay = 0  # steps after that until all of it is in force
-        self._left_out: dict[str, str] | None = None  # why, by technique; "": all of them
-        self._why_not: dict[str, str] | None = None  # as was said
-        self._turns: Counter[tuple[str, str | None]] = Counter()  # how often it was left out, and why, or not
-        self._idle: set[str] = set()  # has no effect, as was said
-        self._worked: set[str] = set()  # had effect before models or optimizers came, or until the end
-        self._noted: set[str] = set()  # changes the training, as was said
+        self._left_out: dict[str, str] | None = None  # why, by technique; "": the whole plan
+        self._why_not: dict[str, str] | None = None  # as reported
+        self._turns: Counter[tuple[str, str | None]] = Counter()  # how often it was left out, and why
+        self._idle: set[str] = set()  # has no effect, as reported
+        self._worked: set[str] = set()  # had an effect before models or optimizers appeared, or until the end
+        self._noted: set[str] = set()  # changes the training, as reported
 
     def put_in_force(
         self, plan: Plan, switchboard: Switchboard, seen: Sequence[Observation], steps: int = 0
     ) -> None:
-        """Put those techniques of the plan in force that apply to this training; the others are named when a
-        step has ended. To be called anew, with nothing in force, when models or optimizers came: what was
-        said of those before is not said again.
+        """Put the techniques of the plan in force that apply to this training; the others are reported when a
+        step has ended. Call it again, with nothing in force, when models or optimizers appear: what was
+        reported before is not repeated.
 
-        ``seen``: the training, and where another began since the last time, what came with it alone: what
-        applies to one of the two is put in force. ``steps``: that have ended.
+        ``seen``: the training and, if another has begun since the last time, only its parts: a technique is
+        put in force if it applies to either. ``steps``: done so far.
         """
         if steps > 1:
             self._where = f"for the model or optimizer that came after step {steps}"
@@ -71,8 +71,8 @@ class UnderPlan:
         self._left_out = left_out
 
     def _refused(self, plan: Plan, seen: Sequence[Observation]) -> dict[str, str]:
-        """Why what does not apply does not. What was in force may have changed what is seen, and is asked
-        again where another training began.
+        """Why techniques do not apply. What was in force may have changed what is observed, and is checked
+        again if another training began.
         """
         asked = set(plan.techniques) if self._left_out is None or len(seen) > 1 else set(self._left_out)
         found = {}
@@ -85,14 +85,14 @@ class UnderPlan:
         return found
 
     def step_ended(self, steps: int, switchboard: Switchboard) -> None:
-        """So many have."""
+        """``steps`` steps have ended."""
         if self._left_out is not self._why_not:
             self._tell_left_out(self._left_out or {})
         if steps == self._began + self._delay + _PROOF_AFTER_STEPS:
             self.tell_proofs(switchboard)
 
     def _tell_left_out(self, found: dict[str, str]) -> None:
-        """What was not left out before, or for another reason. Where it is so by turns it is said twice."""
+        """Report what was not left out before, or for another reason. If it alternates, report it twice."""
         before, self._why_not = self._why_not or {}, self._left_out
         for name, why in found.items():
             if before.get(name) != why and (last := self._last_words(name, why)) is not None:
@@ -103,20 +103,20 @@ class UnderPlan:
                 self._note(f"{name} applies {self._where}, and is in force from there on{last}")
 
     def _last_words(self, name: str, why: str | None) -> str | None:
-        """To put behind what is said of it; None if it was said as often as it may be."""
+        """The end of its report; None if it was reported often enough."""
         self._turns[name, why] += 1
         often = self._turns[name, why]
         return None if often > _MOST_TURNS else _NO_MORE if often == _MOST_TURNS else ""
 
     def so_far(self, switchboard: Switchboard, steps: int, least: int = _FEW_STEPS) -> None:
-        """Tell the proofs since the plan was put in force, where enough steps were taken and nobody has."""
+        """Report the proofs since the plan was put in force, after enough steps, unless already done."""
         if not self._told and steps - self._began >= least:
             self.tell_proofs(switchboard)
         self._worked |= {proof.technique for proof in switchboard.proofs() if proof.effective}
 
     def tell_proofs(self, switchboard: Switchboard, in_steps: bool = True) -> None:
-        """Say which techniques have no effect, and what was changed in the training itself. ``in_steps``: of
-        those that make steps shorter; else of the others, whose turn comes with an epoch's.
+        """Report techniques without effect, and changes to the training itself. ``in_steps``: for those that
+        shorten steps; otherwise for the others, which act with an epoch.
         """
         self._told = self._told or in_steps
         for proof in switchboard.proofs():
@@ -135,7 +135,7 @@ class UnderPlan:
                 self._note(f"{name}: {proof.evidence}")
 
     def ended(self, due: Plan, steps: int, training: Training, switchboard: Switchboard) -> bool:
-        """The script has ended after this many steps: say what of the plan was not in force. ``due``: what
+        """The script has ended after this many steps: report what of the plan was not in force. ``due``: what
         waited for something to train. False if that is less than ``--strict`` demands.
         """
         self._is_over = True
@@ -151,17 +151,17 @@ class UnderPlan:
         return not self._missed
 
     def say_it_is_lost(self, detail: str, bug: bool) -> None:
-        """From here on the script runs without us. ``bug``: by a bug of hasten's."""
+        """From here on the script runs without us. ``bug``: because of a bug in hasten."""
         if bug:
             self.say(
-                "something of hasten's own failed, which is a bug in hasten and none of the script's; the "
+                "part of hasten failed, which is a bug in hasten and not in the script; the "
                 f"script runs on without it. Please report this:\n{detail.rstrip()}"
             )
         else:
             self.say(f"the script runs on without what of its plan is switched while it trains: {detail}")
 
     def say(self, text: str) -> None:
-        """Say what is not as the plan wants it."""
+        """Report what deviates from the plan."""
         self._note(text)
         self._missed = self._missed or self._job.strict
         if self._job.strict and not self._is_over:
@@ -172,16 +172,16 @@ class UnderPlan:
     def _note(self, text: str) -> None:
         if self._summarizer is not None:
             self._summarizer.remark(text)
-        if self._job.own_group is None or script_side.is_main():  # or each rank would say it
+        if self._job.own_group is None or script_side.is_main():  # otherwise each rank would report it
             say(f"hasten: {text}", lines=True)
 
 
 def _switched(switchboard: Switchboard, plan: Plan) -> dict[str, str]:
-    """Put of ``plan`` in force what can be; why the rest cannot."""
+    """Put as much of ``plan`` in force as possible; returns why not the rest."""
     found: dict[str, str] = {}
     while plan:
         try:
-            switchboard.switch(plan, prepare=True)  # as it was when its trial was timed
+            switchboard.switch(plan, prepare=True)  # as in its timed trial
             break
         except NotApplicable as error:
             found[switchboard.failed] = str(error)

@@ -1,8 +1,8 @@
 """Length-prefixed JSON over a socket, between coordinator and worker. The messages are in
 ``records/messages.py``.
 
-The worker's end is in the script's process, where the script may replace functions of json and socket: those
-that we need are bound before it starts.
+The worker's end is in the script's process, where the script may replace functions of json and socket: the
+ones we need are bound before it starts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _records(value: object) -> object:
 
 _encode = json.JSONEncoder(default=_records, check_circular=False).encode
 _decode = json.JSONDecoder().decode
-_send = socket.SocketType.sendall  # of the class beneath socket.socket, in which nothing can be replaced
+_send = socket.SocketType.sendall  # of socket.socket's base class, in which nothing can be replaced
 _receive = socket.SocketType.recv
 _wait_at_most = socket.SocketType.settimeout
 
@@ -48,7 +48,7 @@ class Wire:
 
     @classmethod
     def from_descriptor(cls, descriptor: int) -> Wire:
-        """The end that was inherited as file descriptor ``descriptor``; children will not inherit it
+        """The end inherited as file descriptor ``descriptor``; children will not inherit it
         again.
         """
         connection = socket.socket(fileno=descriptor)
@@ -66,7 +66,7 @@ class Wire:
 
     def receive(self, timeout: float | None = None) -> Message:
         """Raises Hangup when the other side is gone, TimeoutError when nothing comes in time, and
-        UnknownMessage when what comes is no message.
+        UnknownMessage when what comes is not a message.
         """
         _wait_at_most(self._connection, timeout)
         (length,) = _HEADER.unpack(self._exactly(_HEADER.size))

@@ -41,7 +41,7 @@ from .wire import Wire
 
 
 class Worker:
-    """One run of the script. torch is not used before the script imports it."""
+    """One run of the script. Does not use torch before the script imports it."""
 
     def __init__(self, job: Job, started: float) -> None:
         self._job = job
@@ -67,7 +67,7 @@ class Worker:
 
     # ---- life
     def run(self) -> None:
-        """Run the script to its end, and end as it does."""
+        """Run the script to its end, and end the same way."""
         if self._job.ranks is not None and self._job.ranks.cores:
             os.sched_setaffinity(0, self._job.ranks.cores)
         enter_sandbox(self._job.sandbox, self._wire)
@@ -89,7 +89,7 @@ class Worker:
         except BaseException as error:
             if self._instruments is not None and self._instruments.this_rank is not None:
                 self._instruments.this_rank.script_failed(error)
-            show_as_python_does(error)  # before we are stopped: the coordinator does not wait once it is told
+            show_as_python_does(error)  # before we are stopped: the coordinator will not wait
             as_asked = self._tell_what_the_plan_did(by_itself=isinstance(error, SystemExit))
             self._tell_failure(error)
             well = isinstance(error, SystemExit) and exit_of(error.code)[0] == "completed"
@@ -104,7 +104,7 @@ class Worker:
             self._instruments.training.script_ends()
 
     def _tell_what_the_plan_did(self, by_itself: bool) -> bool:
-        """``by_itself``: the script ended by itself. False if ``--strict`` asked for more."""
+        """``by_itself``: the script ended by itself. False if ``--strict`` requires more."""
         alone = self._conversation is None or self._summarizer is not None
         seen, plan = self._instruments, self._plan
         if not alone or seen is None or plan is None or not (self._steps or by_itself):
@@ -118,12 +118,12 @@ class Worker:
         self._forking = os.getpid()
 
     def _in_forked_child(self) -> None:
-        """One of the script's children must neither outlive us nor hold our end of the conversation open."""
+        """A child of the script must not outlive us or keep our end of the conversation open."""
         die_with_parent()
         if os.getppid() not in (self._forking, 0):  # gone before the kernel knew (0: in another namespace)
             os._exit(1)
         if self._wire is not None:
-            self._seams.undo_all()  # what a child trains is not the training that is measured
+            self._seams.undo_all()  # a child's training is not the measured one
             if self._instruments is not None:
                 self._instruments.training.forget()
             self._wire.close()
@@ -143,7 +143,7 @@ class Worker:
             with suppress(Exception):  # the script may have closed it
                 sys.stdout.flush()  # the coordinator does not wait for the interpreter to do so
             seen, proofs = None, list[Proof]()
-            with suppress(Exception):  # the script may have left nothing to look at
+            with suppress(Exception):  # the script may have left nothing to observe
                 seen = self._observe(how) if self._steps else None
                 proofs = self._seen().switchboard.proofs() if self._steps else []
             summary = self._summarizer.summary() if self._summarizer is not None else None
@@ -172,17 +172,17 @@ class Worker:
         self._own_tune = own_tune_of(self._job, seen, self._plan, self._observe)
 
     def _watching_failed(self, error: BaseException) -> None:
-        """Our own watching failed, and everything in torch is restored: the script runs on without us."""
+        """Our own watching failed and all seams are undone: the script runs on without us."""
         if self._instruments is not None:
             self._instruments.lose()
         bug = not isinstance(error, TorchLacks)
         detail = trace_of(error) if bug else str(error)
         if self._conversation is not None:
             self._conversation.watching_failed(detail, bug)
-        elif self._job.ranks is not None:  # alone, each would train a model of its own
+        elif self._job.ranks is not None:  # alone, each would train a separate model
             from ..distributed.parting import fail_as
 
-            ours = "something of hasten's own failed. Please report this:\n" if bug else ""
+            ours = "part of hasten failed. Please report this:\n" if bug else ""
             fail_as(self._job.ranks.rank)(f"{ours}{detail.rstrip()}")
         else:
             self._under_plan.say_it_is_lost(detail, bug)
@@ -207,7 +207,7 @@ class Worker:
             self._plan.part_came()
 
     def _refused(self, answer: messages.Refused) -> None:
-        """As in a run under the plan, but a technique that does not apply fails the trial."""
+        """Like a run under the plan, except that a technique that does not apply fails the trial."""
         assert self._wire is not None
         self._wire.send(answer)
         stop_here()
@@ -239,18 +239,18 @@ class Worker:
             self._conversation.step_ended(step)
 
     def _seen(self) -> Instruments:
-        """Once torch was imported."""
+        """Available once torch was imported."""
         assert self._instruments is not None
         return self._instruments
 
     def _in_force(self) -> PlanInForce:
-        """Once torch was imported."""
+        """Available once torch was imported."""
         assert self._plan is not None
         return self._plan
 
     # ---- answers
     def _answer(self, request: messages.Message) -> messages.Message:
-        """The answer to any request but TrainSteps."""
+        """The answer to any request except TrainSteps."""
         if isinstance(request, messages.StepRequest):
             numerics = self._seen().numerics
             assert numerics is not None

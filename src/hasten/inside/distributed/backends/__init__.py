@@ -1,3 +1,3 @@
-"""Ways for ranks to communicate, one a module. Each is an ``Engine``; ``CollectiveGroup`` makes a process
+"""Ways for ranks to communicate, one per module. Each is an ``Engine``; ``CollectiveGroup`` makes a process
 group of it for torch.distributed.
 """

@@ -1,4 +1,4 @@
-"""oneCCL's own C interface, of the library in the package ``oneccl``, without its retired torch bindings.
+"""oneCCL's own C interface, from the package ``oneccl``, without its retired torch bindings.
 
 It is erratic on some machines, a rank that dies leaves the others waiting for ever and its files in /dev/shm:
 nobody should choose it without having measured it there.
@@ -32,7 +32,7 @@ _ENVIRONMENT = {
 _OF_A_RANK = {
     "CCL_LOCAL_RANK": "LOCAL_RANK",
     "CCL_LOCAL_SIZE": "LOCAL_WORLD_SIZE",
-}  # what oneCCL asks for if there is no launcher
+}  # what oneCCL needs without a launcher
 _NEEDED = (  # in this order: a library's own needs must be loaded before it
     *("libintlc.so.5", "libimf.so", "libsvml.so", "libirng.so", "libccl.so.2", "libumf.so.1"),
     *("libur_loader.so.0", "libsycl.so.9", "libccl.so.1", "libccl_legacy_cpu.so"),
@@ -59,8 +59,8 @@ class Ccl:
             name = self._meet(store)
             self._check(self._library.onecclCommInitRank(ctypes.byref(self._group), size, name, rank))
 
-    def _meet(self, store: Any) -> _Id:  # whose stub takes no bytes
-        """The name under which all ranks meet, which rank 0 makes."""
+    def _meet(self, store: Any) -> _Id:  # its stub does not accept bytes
+        """The name under which all ranks meet, created by rank 0."""
         name = _Id()
         if self.rank == 0:
             self._check(self._library.onecclGetUniqueId(ctypes.byref(name)))
@@ -70,7 +70,7 @@ class Ccl:
         return name
 
     def all_reduce(self, tensor: torch.Tensor, op: str) -> None:
-        """Raises NotImplementedError for what oneCCL does not reduce: by bits, or complex numbers."""
+        """Raises NotImplementedError for what oneCCL cannot reduce: bitwise operations, complex numbers."""
         if op not in _OPS or tensor.dtype not in _TYPES:
             raise NotImplementedError(f"oneCCL has no {op} of {tensor.dtype}: use gloo or shm")
         if tensor.numel() == 0:
@@ -104,7 +104,7 @@ class Ccl:
         self.all_reduce(torch.zeros(1), "sum")
 
     def close(self) -> None:
-        """The communicator goes with the process: destroying it would wait for all ranks."""
+        """The communicator ends with the process: destroying it would wait for all ranks."""
 
     @staticmethod
     def _check(code: int) -> None:
@@ -126,14 +126,14 @@ def _warnings_on_stderr() -> Iterator[None]:
 
 
 def _take_away_files(process: int) -> None:
-    """Remove what this process left in /dev/shm; processes forked from it have files of their own."""
+    """Remove what this process left in /dev/shm; processes forked from it have their own files."""
     if os.getpid() == process:
         for path in Path("/dev/shm").glob(f"{process}:*"):
             path.unlink(missing_ok=True)
 
 
 def variables(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """What oneCCL needs in the environment of a rank, besides what the user has set.
+    """What oneCCL needs in a rank's environment, in addition to what the user has set.
 
     It would ask a launcher which ranks are on this machine, and knows only a few of them: "torch", which
     scripts set, is not among them. We tell each rank its number ourselves, so no launcher is needed, whatever

@@ -26,14 +26,14 @@ class Engine(Protocol):
         """``output``: each rank's ``tensor``, one after another."""
 
     def barrier(self) -> None:
-        """Return once all ranks have come."""
+        """Return once all ranks have arrived."""
 
     def close(self) -> None:
         """Release what it holds."""
 
 
 def reduce_scatter_by_all_reduce(engine: Engine, output: Tensor, tensor: Tensor, op: str) -> None:
-    """For an engine without one of its own: more is sent than needed."""
+    """For an engine without its own: sends more than needed."""
     whole = tensor.clone()
     engine.all_reduce(whole, op)
     output.copy_(whole.view(-1, output.numel())[engine.rank].view(output.shape))

@@ -19,7 +19,7 @@ _FLAGS = ("-O3", "-march=native", "-std=c11", "-shared", "-fPIC")
 _SECONDS = 60
 
 WATCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
-"""Called with the rank that is waited for; any result but 0 ends the waiting."""
+"""Called with the awaited rank; any result other than 0 ends the wait."""
 
 
 @cache
@@ -32,7 +32,7 @@ def kernel() -> ctypes.CDLL | None:
 
 
 def _loaded() -> ctypes.CDLL:
-    """Homes are shared by machines of different kinds: the file's name tells them apart."""
+    """Different machines may share a home folder: the file's name distinguishes them."""
     kept = _cache() / f"kernel-{_fingerprint()}.so"
     if own_files.is_ours(kept):
         return ctypes.CDLL(str(kept))
@@ -41,14 +41,14 @@ def _loaded() -> ctypes.CDLL:
         kept.parent.mkdir(parents=True, exist_ok=True)
         own_files.close_to_others(kept.parent)
         folder = tempfile.mkdtemp(dir=kept.parent)
-    except OSError:  # no home to write to, or a cache of somebody else's
+    except OSError:  # no writable home, or another user's cache
         folder = tempfile.mkdtemp(prefix="hasten-")
         kept = Path(folder, "kernel.so")
     try:
-        os.replace(_compiled(compiler, folder), kept)  # whole or not at all: ranks may compile at one time
+        os.replace(_compiled(compiler, folder), kept)  # atomic: ranks may compile at the same time
         return ctypes.CDLL(str(kept))
     finally:
-        shutil.rmtree(folder, ignore_errors=True)  # what is loaded needs no name any more
+        shutil.rmtree(folder, ignore_errors=True)  # a loaded library needs no name
 
 
 def _compiled(compiler: str, folder: str) -> Path:

@@ -10,20 +10,20 @@ from collections.abc import Sequence
 from .kernel import WATCH, kernel
 from .segment import Segment
 
-WORDS = 4  # in which a rank says what it is about to do
+WORDS = 4  # in which a rank announces what it is about to do
 LINE_BYTES = 128  # of each rank's own cache lines: ranks must not share one
 _LINE_WORDS = LINE_BYTES // 8
-_SPINS = 2000  # times that a rank's line is read before the core is yielded
+_SPINS = 2000  # reads of a rank's line before the core is yielded
 _LOOK_SECONDS = 0.05  # between two checks whether the awaited rank is alive
 _SEMAPHORE_BYTES = 64  # sem_t has 32 on Linux, and should have a cache line to itself
 
 
 class RankGone(RuntimeError):
-    """A rank ended, stopped or never came: the group cannot go on."""
+    """A rank ended, stopped or never arrived: the group cannot go on."""
 
 
 class Disagreement(RuntimeError):
-    """Ranks called different collectives, or the same with tensors that do not fit."""
+    """Ranks called different collectives, or the same one with tensors that do not match."""
 
 
 def header_bytes(size: int) -> int:
@@ -57,7 +57,7 @@ class Lockstep:
 
     # ---- one collective
     def begins(self, said: Sequence[int]) -> None:
-        """Say what this rank is about to do; ``agree`` compares it, after the next meeting."""
+        """Announce what this rank is about to do; ``agree`` compares it after the next meeting."""
         self._waits_since = None
         self.side ^= 1
         start = self.rank * _LINE_WORDS + 1 + self.side * WORDS
@@ -65,7 +65,7 @@ class Lockstep:
             self._lines[start + word] = value
 
     def said(self, rank: int) -> list[int]:
-        """What that rank has told by ``begins`` of the collective that is under way: to be read only after
+        """What that rank announced with ``begins`` about the current collective: read it only after
         a meeting, and before the next collective but one begins.
         """
         start = rank * _LINE_WORDS + 1 + self.side * WORDS

@@ -1,4 +1,4 @@
-"""Ranks that an MPI launcher started, by mpi4py and whatever MPI library it finds.
+"""Ranks that an MPI launcher started, through mpi4py and whatever MPI library it finds.
 
 Large tensors go in pieces, for which MPI libraries have fast paths. MPI has no type for bfloat16 and float16;
 they are added in float32 and rounded once.
@@ -30,7 +30,7 @@ _OPS = {
 
 
 class Mpi:
-    """An ``Engine``. A rank that dies takes the whole job with it: that is MPI's own way."""
+    """An ``Engine``. A rank that dies ends the whole job: that is how MPI works."""
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
         try:
@@ -51,7 +51,7 @@ class Mpi:
         self._group = world.Create_group(world.group.Incl(world_ranks))
 
     def all_reduce(self, tensor: torch.Tensor, op: str) -> None:
-        """MPI knows no half precisions: these are reduced in float32 and rounded once."""
+        """MPI has no half precisions: these are reduced in float32 and rounded once."""
         if tensor.dtype in (torch.bfloat16, torch.float16):
             wide = tensor.float()
             self.all_reduce(wide, op)
@@ -78,7 +78,7 @@ class Mpi:
         self._group.Barrier()
 
     def close(self) -> None:
-        """The communicator goes with the process: freeing it would wait for all ranks."""
+        """The communicator ends with the process: freeing it would wait for all ranks."""
 
     @staticmethod
     def _pieces(tensor: torch.Tensor) -> Sequence[torch.Tensor]:
@@ -86,6 +86,6 @@ class Mpi:
 
 
 def _memory(mpi: ModuleType, tensor: torch.Tensor) -> object:
-    """The tensor's bytes, where they are."""
+    """The tensor's bytes, without a copy."""
     kind = getattr(mpi, "buffer", None) or mpi.memory  # its name since mpi4py 4, and before
     return kind.fromaddress(tensor.data_ptr(), tensor.numel() * tensor.element_size())

@@ -1,4 +1,4 @@
-"""Memory that the ranks of one machine share. No file of it is left behind, however they end."""
+"""Memory that the ranks of one machine share. It leaves no file behind, however they end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHARED_FOLDER = "/dev/shm"
 
 
 class CannotShare(RuntimeError):
-    """The ranks have no memory in common, or there is too little of it."""
+    """The ranks cannot share memory, or there is too little of it."""
 
 
 class Segment:
@@ -72,14 +72,14 @@ class Segment:
         )
 
     def _offer(self, way: str, store: Store, many_bytes: int) -> dict[str, Any]:
-        """Make the memory and tell all ranks where it is. ``remove``, for this rank, removes its name."""
+        """Create the memory and tell all ranks where it is. ``remove``, in this rank, removes its name."""
         token, failure, place, remove = secrets.token_bytes(_TOKEN_BYTES), "", "", lambda: None
         try:
             if way == "inherited" and self._inherited is not None:
                 self._descriptor = self._inherited
             else:
                 self._descriptor, place, remove = _made(way)
-            os.posix_fallocate(self._descriptor, 0, many_bytes)  # now, not by SIGBUS in the midst of training
+            os.posix_fallocate(self._descriptor, 0, many_bytes)  # fail now, not with SIGBUS during training
             os.pwrite(self._descriptor, token, 0)
         except (OSError, AttributeError) as error:
             failure = f"{error}; {many_bytes} bytes are needed"
@@ -106,7 +106,7 @@ class Segment:
         fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, rank)
 
     def is_gone(self, rank: int) -> bool:
-        """Whether the process of that rank has ended: nobody holds its lock any more."""
+        """Whether the process of that rank has ended: its lock is no longer held."""
         try:
             fcntl.lockf(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, rank)
         except OSError:
@@ -122,7 +122,7 @@ class Segment:
 
 
 def _made(way: str) -> tuple[int, str, Callable[[], None]]:
-    """An empty file's descriptor, the path by which others open it, and what takes its name away."""
+    """An empty file's descriptor, the path for others to open it, and a function that removes its name."""
     if way == "memory":
         descriptor = os.memfd_create("hasten")
         return descriptor, f"/proc/{os.getpid()}/fd/{descriptor}", lambda: None

@@ -1,4 +1,4 @@
-"""Ranks of one machine over memory that they share.
+"""Ranks on one machine through shared memory.
 
 A tensor goes through in chunks, small enough to stay in a core's own cache: copied into this rank's slot,
 then added up from all slots. Two sets of slots are used in turn, so that ranks need to wait for each other
@@ -57,7 +57,7 @@ class Shm:
         self._set = ctypes.c_int(0)
         self._broken: BaseException | None = None
         store.set(f"ready/{rank}", "")
-        store.wait([f"ready/{other}" for other in range(size)])  # every rank's semaphores are made
+        store.wait([f"ready/{other}" for other in range(size)])  # every rank's semaphores exist
 
     # ---- collectives
     def all_reduce(self, tensor: torch.Tensor, op: str) -> None:
@@ -142,7 +142,7 @@ class Shm:
                 part[bounds[rank] : bounds[rank + 1]] = slot[bounds[rank] : bounds[rank + 1]]
 
     def _combined(self, parts: list[torch.Tensor], op: str) -> torch.Tensor:
-        """In the order of ranks, low precision gathered in float32 and rounded once."""
+        """In the order of ranks; low precision is accumulated in float32 and rounded once."""
         wide = parts[0].dtype in (torch.bfloat16, torch.float16) and op in ("sum", "avg")
         total = parts[0].float() if wide else parts[0].clone()
         for part in parts[1:]:
@@ -158,11 +158,11 @@ class Shm:
         self._lockstep.begins((what, kind, count, how))
 
     def _starts(self, many: int, step: int) -> range:
-        """Where chunks begin. An empty tensor has one too: the ranks must agree on that as well."""
+        """Where chunks begin. An empty tensor has one, too: the ranks must agree on that as well."""
         return range(0, max(many, 1), step)
 
     def _next_slots(self, dtype: torch.dtype, many: int) -> list[torch.Tensor]:
-        """A slot for each rank, of ``many`` elements, in the set whose turn it is."""
+        """A slot for each rank, of ``many`` elements, in the current set."""
         start = self._set.value * self._size * CHUNK_BYTES
         self._set.value ^= 1
         chosen = self._slots[start : start + self._size * CHUNK_BYTES].view(self._size, CHUNK_BYTES)
@@ -183,7 +183,7 @@ class Shm:
         )
 
     def _guarded(self, act: Callable[[], None]) -> None:
-        """After an error the ranks are no longer in step, and every later call says so."""
+        """After an error the ranks are out of step, and every later call raises that."""
         try:
             act()
         except BaseException as error:

@@ -1,5 +1,5 @@
-"""Gloo and NCCL, by torch's own group objects. No default group is made: to the script, torch.distributed
-looks unused.
+"""Gloo and NCCL, through torch's own group objects. Creates no default group: to the script,
+torch.distributed looks unused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Gradients gathered over several steps of an optimizer, some of which may fail."""
+"""Gradients accumulated over several steps of an optimizer, some of which may fail."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class GradientSum:
-    """The gradients of one optimizer, gathered over ``factor`` calls of its step."""
+    """The gradients of one optimizer, accumulated over ``factor`` calls of its step."""
 
     factor: int
     batches: int = 0
     _sums: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)  # parameter's id: it and its sum
     _hidden: list[tuple[Tensor, Tensor | None, Tensor | None]] = field(default_factory=list)
-    """Each parameter with its own gradient, and the one that it has meanwhile."""
+    """Each parameter with its own gradient, and its temporary one."""
 
     def begin(self, optimizer: Optimizer) -> None:
-        """Let the step find the mean of ``factor`` gradients, or nothing if it must wait."""
+        """Give the step the mean of ``factor`` gradients, or nothing if it must wait."""
         waits = (self.batches + 1) % self.factor != 0
         for parameter in (parameter for group in optimizer.param_groups for parameter in group["params"]):
             gradient, total = parameter.grad, self._sum_of(parameter)
@@ -37,7 +37,7 @@ class GradientSum:
             parameter.grad = given
 
     def end(self) -> bool:
-        """The step has ended: give the script its own gradients back; whether it was a step that waits."""
+        """The step has ended: restore the script's own gradients; returns whether it was a waiting step."""
         self.batches += 1
         waits = self.batches % self.factor != 0
         for parameter, gradient, _ in self._hidden if waits else ():
@@ -51,21 +51,21 @@ class GradientSum:
         return waits
 
     def take_back(self) -> None:
-        """Give the script its own gradients back, also after a step that failed."""
+        """Restore the script's own gradients, even after a failed step."""
         for parameter, gradient, given in self._hidden:
-            if parameter.grad is given:  # else the script has one of its own there since
+            if parameter.grad is given:  # otherwise the script has put its own there since
                 parameter.grad = gradient
         self._hidden.clear()
 
     def _sum_of(self, parameter: Tensor) -> Tensor | None:
         known = self._sums.get(id(parameter))
         if known is None or known[0] is not parameter or known[1].shape != parameter.shape:
-            return None  # e.g. cut smaller meanwhile
+            return None  # for example cut smaller meanwhile
         return known[1]
 
 
 class StepUnderWay:
-    """A step under way, whose hooks were called from ``frame``. It may end by an exception."""
+    """A running step, whose hooks were called from ``frame``. It may end with an exception."""
 
     def __init__(
         self, optimizer: Optimizer, frame: FrameType, gathered: GradientSum | None, scale: float
@@ -85,12 +85,12 @@ class StepUnderWay:
         return frame is not None
 
     def end(self) -> bool:
-        """Whether the step was one that waits."""
+        """Whether it was a waiting step."""
         self._give_rates_back()
         return self._gathered is not None and self._gathered.end()
 
     def take_back(self) -> None:
-        """As if the step had never begun."""
+        """Undo the beginning of the step."""
         self._give_rates_back()
         if self._gathered is not None:
             self._gathered.take_back()
@@ -116,7 +116,7 @@ def told_of_failure(optimizer: Optimizer, failed: Callable[[], None]) -> Callabl
                 tell()
             raise
 
-    bound = int(hasattr(original, "__func__"))  # a schedule that is made later looks for a method
+    bound = int(hasattr(original, "__func__"))  # a schedule created later looks for a method
     present = vars(optimizer).get("step")
     ours = wraps(original.__func__ if bound else original)(step)
     held.step = put = MethodType(ours, optimizer) if bound else ours

@@ -21,7 +21,7 @@ _stat = os.stat
 
 @dataclass(frozen=True)
 class Place:
-    """Where a file is to lie. ``folder``: a folder of ours beside it, in which it is written first; ``mode``:
+    """Where a file goes. ``folder``: our folder next to it, where it is written first; ``mode``:
     the file's that is there already.
     """
 
@@ -31,23 +31,23 @@ class Place:
 
     @property
     def written_first(self) -> str:
-        """Called as the file itself: torch writes the name into it."""
+        """Has the file's own name: torch writes the name into it."""
         return os.path.join(self.folder, os.path.basename(self.path))
 
     def has_room_for(self, size: int) -> bool:
-        """Whether the disk has, for a file of ``size`` bytes beside the one that is there."""
+        """Whether the disk has room for a file of ``size`` bytes in addition to the existing one."""
         try:
             return shutil.disk_usage(self.folder).free >= _ROOM * size
         except OSError:
             return False
 
     def drop(self) -> None:
-        """Nothing is written there after all."""
+        """Drop it: nothing is written there after all."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def place_for(path: str) -> Place | None:
-    """None if a file is not simply made again by another that takes its name: a device, one with several
+    """None if a file cannot simply be replaced by another with its name: a device, one with several
     names or of another owner, in a folder that nothing may be added to.
     """
     real, mode = os.path.realpath(path), None
@@ -80,7 +80,7 @@ class Save:
 
 @dataclass
 class BackgroundSaves:
-    """Saves under way, and what became of those before. ``on_written`` gets each that was.
+    """Pending saves, and the results of earlier ones. ``on_written`` gets each finished one.
 
     Who needs a file asks ``wait_for``. A forked child has no thread that writes: there it is waited until the
     parent's has ended.
@@ -91,12 +91,12 @@ class BackgroundSaves:
     _failed: list[str] = field(default_factory=list)
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _writer: threading.Thread | None = None
-    _parents: list[Place] = field(default_factory=list)  # in a child: what was under way when it was forked
+    _parents: list[Place] = field(default_factory=list)  # in a child: what was pending at the fork
     _parent: int = 0
     _home: int = field(default_factory=os.getpid)
 
     def submit(self, save: Save) -> None:
-        """Write it soon; now, where no thread can be started any more."""
+        """Write it soon, or now if no thread can be started any more."""
         with self._changed:
             self._under_way.append(save)
             if self._writer is not None:
@@ -118,11 +118,11 @@ class BackgroundSaves:
         return bool(self._under_way or self._parents)
 
     def concerns(self, path: str) -> bool:
-        """Whether a file with no link in its path is still to come."""
+        """Whether a file (with no link in its path) is still pending."""
         return any(path == place.path for place in self._places)
 
     def concerns_folder(self, path: str) -> bool:
-        """Whether one in the folder is, itself no link."""
+        """Whether one in the folder (not a link) is."""
         return any(path == os.path.dirname(place.path) for place in self._places)
 
     @property
@@ -130,7 +130,7 @@ class BackgroundSaves:
         return [save.place for save in self._under_way] + self._parents
 
     def wait(self) -> None:
-        """Until all are written. The thread that writes does not wait for itself, and a forked child has no
+        """Wait until all are written. The writing thread does not wait for itself, and a forked child has no
         such thread: it waits for its parent's alone.
         """
         self._wait_for_parent()
@@ -141,7 +141,7 @@ class BackgroundSaves:
 
     @property
     def at_home(self) -> bool:
-        """Whether this is the process that saves, and no forked child of it."""
+        """Whether this is the process that saves, not a forked child of it."""
         return os.getpid() == self._home
 
     @property
@@ -149,7 +149,7 @@ class BackgroundSaves:
         return bool(self._failed)
 
     def take_failures(self) -> list[str]:
-        """What could not be written since it was last asked, in words."""
+        """What could not be written since the last call, as text."""
         taken, self._failed = self._failed, []
         return taken
 
@@ -197,7 +197,7 @@ class BackgroundSaves:
 
 
 def _written(save: Save) -> str:
-    """Why it could not be; "" if it was."""
+    """Why it could not be written; "" if it was."""
     place = save.place
     try:
         save.write(place.written_first)
@@ -217,7 +217,7 @@ def _written(save: Save) -> str:
 
 
 def _put_in_place(save: Save) -> None:
-    """Once more from the copies, under its own name, where the file system cannot rename."""
+    """Write it again from the copies, under its own name, if the file system cannot rename."""
     try:
         os.replace(save.place.written_first, save.place.path)
     except OSError:

@@ -1,4 +1,4 @@
-"""Layers that train, evaluate and are saved as if without bias, though they keep the parameter."""
+"""Layers that train, evaluate and are saved as if without bias, although they keep the parameter."""
 
 from __future__ import annotations
 

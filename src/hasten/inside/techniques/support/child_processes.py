@@ -1,4 +1,4 @@
-"""Which child processes are a DataLoader's workers: no one tells those of files."""
+"""Which child processes are a DataLoader's workers, which never learn about files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...seams import Call, Seams
 
 
 class ChildProcesses:
-    """Of this process, from now on, until the seams are undone."""
+    """Child processes of this one, from now on, until the seams are undone."""
 
     def __init__(self) -> None:
         self._workers: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -21,7 +21,7 @@ class ChildProcesses:
         seams.replace(multiprocessing.process.BaseProcess, "start", self._around_start)
 
     def only_workers(self) -> bool:
-        """Whether all that live are a DataLoader's."""
+        """Whether all living ones are a DataLoader's."""
         return all(child in self._workers for child in multiprocessing.active_children())
 
     def _around_start(self, original: Call) -> Call:

@@ -1,4 +1,4 @@
-"""What techniques for NVIDIA GPUs refuse, in the same words."""
+"""Common refusals of techniques for NVIDIA GPUs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def refuse_without_gpu(machine: Machine) -> list[str]:
 
 
 def refuse_elsewhere(facts: Facts) -> list[str]:
-    """Of a machine that has a GPU: reasons where the training is not on it."""
+    """For a machine with a GPU: reasons if the training is not on it."""
     return [] if facts.devices == {"cuda"} else ["the training is not on a CUDA GPU"]
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _TOLERANCE = {"cpu": 1e-3}  # relative to the largest output: sums over fewer terms round differently
 _TOLERANCE_ELSEWHERE = 1e-2  # convolutions may compute in TF32
-_ROUNDINGS = 8.0  # of the outputs' own type, where that is coarser
+_ROUNDINGS = 8.0  # of the outputs' own type, if that is coarser
 _NAMES = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Linear")
 
 Attributes = dict[str, dict[str, "int | tuple[int, ...]"]]
@@ -133,7 +133,7 @@ def _chosen(torch: ModuleType, model: Module, args: Args, kwargs: Kwargs, wish: 
 
 
 def _untouchable(torch: ModuleType, model: Module, args: Args, kwargs: Kwargs) -> list[Module]:
-    """Layers that make the model's output, with no other layer after them, and those that share weights."""
+    """Layers that make the model's output, with no other layer after them, and layers that share weights."""
     layers = _layers(torch, model)
     made: dict[Node | None, Module] = {}
     with ExitStack() as hooks:
@@ -186,7 +186,7 @@ def _take_out(
 
 
 def _changed_attributes(original: Module, model: Module) -> Attributes:
-    """Whole numbers and tuples of them that a module keeps about its size."""
+    """Integers and tuples of them that a module keeps about its size."""
     changed: Attributes = {}
     for (name, before), after in zip(original.named_modules(), model.modules(), strict=True):
         for key, value in vars(after).items():
@@ -198,7 +198,7 @@ def _changed_attributes(original: Module, model: Module) -> Attributes:
 def _fill(
     model: Module, original: Module, kept: dict[str, Kept], form: Callable[[Kept, Tensor], Tensor]
 ) -> None:
-    """Put the original's values into ``model``, in that ``form`` where something is removed."""
+    """Put the original's values into ``model``, in that ``form`` if something is removed."""
     values = dict(_named(original))
     for name, tensor in _named(model):
         value = values[name].detach()
@@ -224,7 +224,7 @@ def _outputs(torch: ModuleType, model: Module, args: Args, kwargs: Kwargs) -> tu
 
 
 def _differ(torch: ModuleType, expected: list[Tensor], found: list[Tensor]) -> str:
-    """Why two lists of outputs are not the same to rounding; "" if they are."""
+    """Why two lists of outputs differ by more than rounding; "" if they do not."""
     if [tuple(t.shape) for t in expected] != [tuple(t.shape) for t in found]:
         return "outputs of another shape"
     for a, b in zip(expected, found, strict=True):

@@ -1,5 +1,5 @@
-"""Signals that end a process at once, as SIGTERM does: while files are under way, they end it when these are
-written. Scripts that ask or set what a signal does find what they would find without us.
+"""Signals that end a process at once, like SIGTERM: while files are pending, they end it when these are
+written. Scripts that read or set a signal's handler find what they would find without us.
 
 Sources: https://docs.python.org/3/library/signal.html, signal(7)
 """
@@ -35,8 +35,8 @@ class DeadlySignals:
         os.register_at_fork(after_in_child=self.release)
 
     def hold(self) -> bool:
-        """Whether none ends the process before all is written, from now on. Only the main thread can see to
-        that.
+        """Returns whether, from now on, none ends the process before all is written. Only the main thread can
+        do that.
         """
         loose = [number for number in _DEADLY if self._get(number) == signal.SIG_DFL]
         if loose and threading.current_thread() is not threading.main_thread():
@@ -47,7 +47,7 @@ class DeadlySignals:
         return True
 
     def release(self) -> None:
-        """For the main thread, once all is written, and for forked children."""
+        """Call it in the main thread once all is written, and in forked children."""
         if threading.current_thread() is not threading.main_thread():
             return
         held, self._held = self._held, set()
@@ -60,7 +60,7 @@ class DeadlySignals:
         self.release()
         os.kill(os.getpid(), number)
 
-    # ---- as the script sees them
+    # ---- the script's view
     def _around_signal(self, original: Call) -> Call:
         def set_signal(number: int, handler: object) -> object:
             return self._plain(original(number, handler))

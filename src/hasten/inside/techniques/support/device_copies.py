@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch import device as Device
 
 Send = Callable[[Call, "Tensor", Args, Kwargs], object]
-"""(the method as torch has it, tensor, args, kwargs) -> what the method returns."""
+"""(torch's own method, tensor, args, kwargs) -> what the method returns."""
 
 
 def needs_cuda(facts: Facts) -> list[str]:
@@ -29,8 +29,8 @@ def needs_cuda(facts: Facts) -> list[str]:
 
 
 def sending(training: Training, send: Send) -> None:
-    """Wrap both methods by ``send``, as long as the training's seams are in force. What a compiler traces is
-    left alone.
+    """Wrap both methods with ``send``, as long as the training's seams are in force. What a compiler traces
+    is left alone.
     """
     torch = training.torch
 
@@ -56,8 +56,8 @@ def sending(training: Training, send: Send) -> None:
 
 
 def target_of(torch: ModuleType, tensor: Tensor, args: Args, kwargs: Kwargs) -> Device | None:
-    """The device that ``tensor.to(*args, **kwargs)`` copies to, where it changes nothing but the device of a
-    tensor in main memory; else None.
+    """The device that ``tensor.to(*args, **kwargs)`` copies to, if it only changes the device of a
+    tensor in main memory; otherwise None.
     """
     if tensor.device.type != "cpu" or tensor.requires_grad or set(kwargs) - {"device", "non_blocking"}:
         return None

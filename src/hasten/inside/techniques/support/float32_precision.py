@@ -1,4 +1,4 @@
-"""How precisely torch multiplies float32 numbers: its flags for that, read together and put back together.
+"""How precisely torch multiplies float32 numbers: its flags for that, read together and restored together.
 
 They depend on each other. ``torch.set_float32_matmul_precision`` sets the flags of oneDNN and of cuBLAS,
 ``allow_tf32`` sets its value in turn, and setting it back by the same call leaves "ieee" if there was
@@ -60,8 +60,8 @@ def set_products(torch: ModuleType, products: str) -> None:
 
 
 def is_at(torch: ModuleType, products: str) -> bool:
-    """Whether products of matrices are still at that precision, once it was set. Raises nothing and warns of
-    nothing, whatever the script sets: it may be asked in every step.
+    """Whether matrix products still have that precision after it was set. Raises nothing and warns about
+    nothing, whatever the script sets: it may be called in every step.
     """
     backends = torch.backends
     now = (backends.mkldnn.matmul.fp32_precision, backends.cuda.matmul.fp32_precision)
@@ -70,7 +70,7 @@ def is_at(torch: ModuleType, products: str) -> bool:
 
 @contextmanager
 def older_words() -> Iterator[None]:
-    """torch's older words may be used here: its warning of them is for scripts."""
+    """Allows torch's older names here: its warning about them is for scripts."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Please use the new API settings to control TF32")
         yield

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 Pair = tuple["Module", "Module"]
-"""(a convolution or linear layer, the batch norm that alone reads its output)."""
+"""(a convolution or linear layer, the only batch norm that reads its output)."""
 
 _LAYERS = (
     "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Linear",
@@ -37,17 +37,17 @@ class Watched:
         self._torch = torch
         self._layers = layers_with_bias(torch, root)
         self._norms = [m for m in root.modules() if _is_one_of(torch, m, _NORMS)]
-        self._held: list[Tensor] = []  # outputs of layers: alive, so that no memory is used twice
+        self._held: list[Tensor] = []  # outputs of layers: kept alive, so that no memory is reused
         self._made: dict[int, int] = {}  # address of an output's memory: its place in _held
         self._by: list[Module] = []  # the layer that made it
         self._versions: list[int] = []
-        self._readers: list[list[Module | None]] = []  # norms and, in place of other operators, None
+        self._readers: list[list[Module | None]] = []  # norms, and None for other operators
         self._in_norm: int | None = None  # the place of the running norm's input
         self._calls: Counter[int] = Counter()  # by module
         self.pairs: list[Pair] = []
 
     def run(self, call: Call, args: Args, kwargs: Kwargs) -> object:
-        """``call(*args, **kwargs)``; what it raises is the script's."""
+        """Run ``call(*args, **kwargs)``; its errors are the script's."""
         handles = [layer.register_forward_hook(self._layer_ended) for layer in self._layers]
         handles += [norm.register_forward_pre_hook(self._norm_begins) for norm in self._norms]
         handles += [norm.register_forward_hook(self._norm_ended) for norm in self._norms]
@@ -102,10 +102,10 @@ class Watched:
         return pairs
 
     def _kept_elsewhere(self) -> set[int]:
-        """The places of outputs that something in Python still refers to, besides us."""
+        """The places of outputs that something else in Python still references."""
         places = {id(tensor): place for place, tensor in enumerate(self._held)}
         found: set[int] = set()
-        held = tuple(self._held)  # from Python 3.13 on, the call's own arguments are told, too
+        held = tuple(self._held)  # from Python 3.13 on, the call's own arguments are reported, too
         for referrer in gc.get_referrers(*held) if held else ():
             if referrer is not self._held and referrer is not held:
                 found |= {places[id(part)] for part in gc.get_referents(referrer) if id(part) in places}
@@ -118,12 +118,12 @@ def layers_with_bias(torch: ModuleType, root: Module) -> list[Module]:
 
 
 def _is_one_of(torch: ModuleType, module: Module, names: tuple[str, ...]) -> bool:
-    """Exactly one of these classes: a subclass of the script's may compute something else."""
+    """Exactly one of these classes: one of the script's subclasses may compute something else."""
     return any(type(module) is getattr(torch.nn, name) for name in names)
 
 
 def _has_free_bias(layer: Module) -> bool:
-    """Whether it has a bias of its own, trained with its weight, that no hook of the script can see."""
+    """Whether it has its own bias, trained with its weight, that no hook of the script can see."""
     parameters = own_parameters(layer)  # a parametrized layer's have other names
     weight, bias = parameters.get("weight"), parameters.get("bias")
     return (
@@ -137,7 +137,7 @@ def _has_free_bias(layer: Module) -> bool:
 
 
 def _reading(read: Callable[[list[Tensor]], None]) -> AbstractContextManager[object]:
-    """A context in which ``read`` is told the tensors that each operator takes."""
+    """A context in which ``read`` gets the tensors that each operator takes."""
     from ...internals.dispatch import TorchDispatchMode, tree_leaves
 
     class Reading(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -152,7 +152,7 @@ def _reading(read: Callable[[list[Tensor]], None]) -> AbstractContextManager[obj
 
 
 def _address(tensor: Tensor) -> int:
-    """Of a tensor's memory; a number of its own if there is none."""
+    """The address of a tensor's memory; a unique number if there is none."""
     try:
         return int(tensor.untyped_storage().data_ptr()) or -id(tensor)
     except (AttributeError, NotImplementedError, RuntimeError):

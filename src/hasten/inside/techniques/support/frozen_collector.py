@@ -1,5 +1,5 @@
 """Python's garbage collector with old objects frozen and without full collections, and what those would have
-been. Its functions are kept as they were before anybody replaced them.
+been. Its functions are saved from before anything replaced them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FrozenCollector:
 
     @property
     def thresholds(self) -> tuple[int, int, int]:
-        """As the script knows them."""
+        """The thresholds as the script sees them."""
         return self._thresholds if self.in_force else _get_threshold()
 
     def take_over(self) -> None:
@@ -51,7 +51,7 @@ class FrozenCollector:
         gc.callbacks.append(self._collected)
 
     def give_back(self) -> None:
-        """The collector as it was."""
+        """Restore the collector."""
         if not self.in_force:
             return
         self.in_force = False
@@ -62,7 +62,7 @@ class FrozenCollector:
 
     @contextmanager
     def thawed(self) -> Iterator[None]:
-        """As if nothing were frozen."""
+        """A context as if nothing were frozen."""
         frozen = self.in_force
         if frozen:
             _unfreeze()
@@ -73,7 +73,7 @@ class FrozenCollector:
                 _freeze()
 
     def collect(self) -> None:
-        """What is not frozen."""
+        """Collect everything that is not frozen."""
         began = time.monotonic()
         _collect()
         self.collected_at = time.monotonic()

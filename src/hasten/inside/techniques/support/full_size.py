@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class FullSize:
-    """Cuts roots, and hooks into the making and loading of state dicts. Parameters stay the same objects."""
+    """Cuts roots, and hooks into creating and loading state dicts. Parameters stay the same objects."""
 
     def __init__(self, training: Training) -> None:
         self._training = training
@@ -30,7 +30,7 @@ class FullSize:
         self._stands = False
 
     def make_smaller(self, root: Module, cut: Cut) -> None:
-        """Take out of ``root`` and of its optimizers' state what ``cut`` does not keep."""
+        """Remove from ``root`` and its optimizers' state what ``cut`` does not keep."""
         torch = self._training.torch
         if not self._stands:
             self._stands = True
@@ -47,7 +47,7 @@ class FullSize:
                     buffers[name].data = kept.sliced(buffers[name])
         for path, attributes in cut.attributes.items():
             modules[path].__dict__.update(attributes)
-        torch.clear_autocast_cache()  # of weights as they were
+        torch.clear_autocast_cache()  # of the former weights
 
     def _cut_parameter(self, torch: ModuleType, parameter: Tensor, kept: Kept) -> None:
         gradient, small = parameter.grad, kept.sliced(parameter.data)
@@ -139,7 +139,7 @@ class FullSize:
 
 
 def can_be_cut(torch: ModuleType, optimizer: Optimizer) -> bool:
-    """Whether all that it keeps for a parameter is of the parameter's shape, or a number."""
+    """Whether everything it keeps for a parameter has the parameter's shape, or is a number."""
     return all(
         value is None
         or isinstance(value, (bool, int, float))

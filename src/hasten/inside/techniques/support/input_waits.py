@@ -9,7 +9,7 @@ _LEAST_WAITING = 0.02  # of a step
 
 
 def hardly_waits(facts: Facts) -> list[str]:
-    """The reason, where so little of a step is waiting for data that nothing could be gained; else none."""
+    """The reason, if waiting for data is too small a part of a step to gain anything; otherwise empty."""
     waiting = phase_share(facts.observation, "data")
     if not facts.observation.steps or waiting >= _LEAST_WAITING:
         return []

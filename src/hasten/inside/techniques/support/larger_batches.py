@@ -15,7 +15,7 @@ from ...training import Training
 
 
 def is_large_enough(loader: Loader, factor: int) -> bool:
-    """Whether its batches can be ``factor`` times as large. Not those of a stream or of a batch sampler."""
+    """Whether its batches can be ``factor`` times as large. Not for a stream or a batch sampler."""
     known = loader.samples is not None and not loader.iterable and loader.batch_size is not None
     return known and loader.batch_size * factor <= loader.samples  # type: ignore[operator]
 
@@ -28,7 +28,7 @@ class LargerBatches:
 
     factor: int | Fraction
     sizes: dict[int, tuple[int, int]] = field(default_factory=dict)
-    datasets: list[object] = field(default_factory=list)  # alive, so that their ids stay theirs
+    datasets: list[object] = field(default_factory=list)  # kept alive, so that their ids are not reused
     why_not: str = ""
 
     def build(self, training: Training) -> None:
@@ -42,7 +42,7 @@ class LargerBatches:
                 try:
                     bound = signature.bind(loader, *args, **kwargs)
                 except TypeError:
-                    original(loader, *args, **kwargs)  # which says what is wrong
+                    original(loader, *args, **kwargs)  # which raises its own error
                     return
                 self.change(bound.arguments, training.torch)
                 original(*bound.args, **bound.kwargs)

@@ -1,4 +1,4 @@
-"""What an earlier save could not write is raised after a later one, whose file is there."""
+"""The error of an earlier save is raised after a later one, whose file is complete."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class ThenRaises:
-    """torch's writer of a file, after whose end it is raised what an earlier save could not write."""
+    """torch's file writer, which raises an earlier save's error at its end."""
 
     def __init__(self, own: Any, raise_what_failed: Callable[[], None]) -> None:
         self._own, self._raise = own, raise_what_failed

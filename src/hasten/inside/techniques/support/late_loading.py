@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _ALONE = "each of them takes the place of the data set"
 APART = conflicting(dataset_in_ram=_ALONE, batched_fetch=_ALONE, sample_store=_ALONE)
-"""What also takes the place of the data set."""
+"""Other techniques that replace the data set."""
 
 
 class LateLoading:
@@ -68,12 +68,12 @@ class LateLoading:
         return __iter__
 
     def _opened(self, loader: DataLoader[object]) -> HandedProof | None:
-        """What the loader's workers need, in the pass that begins; None if they make batches as ever."""
+        """What the loader's workers need in the coming pass; None if they make batches as usual."""
         try:
             reason = _why_left_alone(loader)
             if not reason:
                 return self.sets.opened(loader.dataset)
-        except Exception as error:  # what the script's own objects raise when they are looked at
+        except Exception as error:  # errors of the script's own objects when examined
             reason = f"{type(error).__name__}: {error}"
         self.sets.reasons[reason] = None
         return None
@@ -102,7 +102,7 @@ class LateLoading:
 
     @property
     def remarks(self) -> list[str]:
-        """Why it was given up, and why some data sets are left as they are."""
+        """Why it was given up, and why some data sets are left alone."""
         return [*filter(None, [self.sets.counts.given_up]), *self.sets.reasons]
 
 
@@ -127,7 +127,7 @@ def _why_not(loader: Loader) -> str:
 
 
 def _why_left_alone(loader: DataLoader[Any]) -> str:
-    """Why this loader's batches are made as ever, whatever its data set is; "" if they need not be."""
+    """Why this loader's batches are made as usual, whatever its data set; "" if they need not be."""
     import torch
 
     name = type(loader.dataset).__name__

@@ -23,7 +23,7 @@ class LogicalDraws:
     """In force until ``remove``. Only for scripts whose own tensors have the usual layout."""
 
     def __init__(self, training: Training) -> None:
-        self.drawn = 0  # operators that would have drawn otherwise
+        self.drawn = 0  # operators that would have drawn differently
         self._torch = torch = training.torch
         functional, replace = torch.nn.functional, training.seams.replace
         self._undo = [
@@ -44,7 +44,7 @@ class LogicalDraws:
         return bool(tensor.is_contiguous(memory_format=last))
 
     def _count(self) -> None:
-        """Not while torch.compile traces: it would compile anew for every number."""
+        """Not while torch.compile traces: it would compile again for every number."""
         if not self._torch.compiler.is_compiling():
             self.drawn += 1
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FIRST = 2.0**12  # lower than torch's 2**16, so that the first steps are not lost to overflow
 Tensors: TypeAlias = "Tensor | Sequence[Tensor]"
-GROWTH, BACKOFF = 2.0, 0.5  # powers of two: to scale and to unscale is exact
+GROWTH, BACKOFF = 2.0, 0.5  # powers of two: scaling and unscaling are exact
 GROWTH_INTERVAL = 2000  # steps without overflow
 LEAST = 1.0
 
@@ -49,7 +49,7 @@ class Scale:
 
 @dataclass
 class LossScaling:
-    """Stands around ``torch.autograd.backward``, which ``Tensor.backward`` calls, and before steps."""
+    """Wraps ``torch.autograd.backward``, which ``Tensor.backward`` calls, and runs before steps."""
 
     training: Training
     scale: Scale
@@ -94,7 +94,7 @@ class LossScaling:
         return backward
 
     def _scaled(self, losses: tuple[Tensor, ...], gradients: Tensors | None) -> list[Tensor | None]:
-        """What flows into each loss: the script's own gradient, or one, times the scale."""
+        """The gradient passed to each loss: the script's own, or one, times the scale."""
         torch = self.training.torch
         given: tuple[Tensor | None, ...] = () if gradients is None else _several(torch, gradients)
         given = given if len(given) == len(losses) else (None,) * len(losses)
@@ -123,7 +123,7 @@ class LossScaling:
                 yield from group["params"]
 
     def _gradients(self) -> Iterator[tuple[list[int], list[Tensor]]]:
-        """Dense gradients that are there, grouped by owners (ids of optimizers), device and type."""
+        """Existing dense gradients, grouped by owners (ids of optimizers), device and type."""
         owners: dict[int, list[int]] = {}
         for optimizer in self.training.optimizers:
             for group in optimizer.param_groups:
@@ -143,7 +143,7 @@ class LossScaling:
         yield from groups.values()
 
     def _multiply(self, groups: list[tuple[list[int], list[Tensor]]]) -> None:
-        """Scale the gradients of earlier passes, which are plain, since scaled ones are added to them."""
+        """Scale the plain gradients of earlier passes, because scaled ones are added to them."""
         torch = self.training.torch
         with torch.no_grad():
             for _, gradients in groups:
@@ -159,7 +159,7 @@ class LossScaling:
                 unscale_each(torch, gradients, found, inverse)
                 for number in optimizers:
                     self._overflowed.setdefault(number, []).append(found)
-        for number in self._stepping:  # a closure's backward pass: the step is under way
+        for number in self._stepping:  # a closure's backward pass: the step is running
             optimizer = next((o for o in self.training.optimizers if id(o) == number), None)
             if optimizer is not None:
                 self._judge(optimizer)
@@ -173,7 +173,7 @@ class LossScaling:
         self._stepping.discard(id(optimizer))
 
     def _judge(self, optimizer: Optimizer) -> None:
-        """Drop the optimizer's gradients where one of them overflowed since its last step."""
+        """Drop the optimizer's gradients if one of them overflowed since its last step."""
         found = self._overflowed.pop(id(optimizer), [])
         if not found:
             return

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 # Relative: eight roundings of bfloat16, 2**-8 each. By as much the guard lets a gradient under bf16 depart
 # in any case, since a pass rounds in each of its layers.
 MOST = 8 * 2.0**-8
-_AGAIN = 8  # times as many passes, and it is looked at again
-_FILLED = 1e4  # numbers as large as this are compared by themselves: as masks, they would hide the others
+_AGAIN = 8  # times as many passes, then it is compared again
+_FILLED = 1e4  # numbers this large are compared separately: as masks, they would hide the others
 _PLAIN = (int, float, str, bytes, type(None))
 
 Given = tuple[Args, Kwargs]
@@ -71,7 +71,7 @@ class LoweredEvaluations:
         with our_autocast(self._torch, _device_of(root), self._reduced):
             output = call(*args, **kwargs)
         known.why_not = _opaque(self._torch, output)
-        if known.why_not:  # which it was not before
+        if known.why_not:  # newly found
             return call(*args, **kwargs)
         known.passes += 1
         self.passes += 1
@@ -104,7 +104,7 @@ class LoweredEvaluations:
         return None if found.why_not else found.departure
 
     def _may_be_lowered(self, root: Module, given: Given) -> bool:
-        """Objects that are given to a pass may be written into by it, and hooks would see other numbers."""
+        """A pass may write to objects that it gets, and hooks would see different numbers."""
         return not (
             self._torch.is_autocast_enabled(_device_of(root))
             or any(part.training or has_hooks(part) for part in root.modules())
@@ -171,9 +171,9 @@ class _Known:
     """What is known of one model."""
 
     def __init__(self) -> None:
-        self.passes = 0  # that were lowered
+        self.passes = 0  # lowered passes
         self.why_not = ""
-        self._next = 0  # after so many it is looked at
+        self._next = 0  # it is compared after this many
 
     @property
     def is_lowered(self) -> bool:
@@ -205,7 +205,7 @@ def compare(torch: ModuleType, ours: object, full: object) -> _Comparison:
 
 
 def _departure(ours: Tensor, full: Tensor) -> float:
-    """Relative; infinite if they differ and are no measures, or where other entries are no numbers."""
+    """Relative; infinite if they differ and are not measures, or if different entries are not numbers."""
     if not full.is_floating_point():
         return 0.0 if bool((ours == full).all()) else math.inf
     finite, ours, full = full.isfinite(), ours.float(), full.float()
@@ -225,7 +225,7 @@ def _copied(torch: ModuleType, given: Given) -> Given:
 
 
 def _opaque(torch: ModuleType, value: object) -> str:
-    """Why tensors in it may not be seen; "" if they are."""
+    """Why tensors in it may be hidden; "" if they are not."""
     for part in leaves(torch, value):
         if not (torch.is_tensor(part) or isinstance(part, (*_PLAIN, dict)) or is_dataclass(part)):
             return f"the model is given, or returns, a {type(part).__name__}, which may hold tensors"

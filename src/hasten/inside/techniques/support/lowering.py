@@ -29,7 +29,7 @@ def refuse_bfloat16(facts: Facts) -> list[str]:
 
 
 def refuse_autocast(facts: Facts, flags: Set[str], lacks: str) -> list[str]:
-    """Why autocast cannot help or work here; ``lacks`` where it is a CPU with none of ``flags``."""
+    """Why autocast cannot help or work here; ``lacks`` if it is a CPU with none of ``flags``."""
     reasons = [lacks] if facts.on_cpu and not flags & set(facts.machine.cpu_flags) else []
     if not facts.observation.roots:
         reasons.append(NO_MODULE)
@@ -41,7 +41,7 @@ def refuse_autocast(facts: Facts, flags: Set[str], lacks: str) -> list[str]:
 
 
 def our_autocast(torch: ModuleType, device: str, reduced: DType) -> AbstractContextManager[object]:
-    """Autocast that is not taken for the script's own."""
+    """Autocast that does not count as the script's own."""
     made: Any = torch.autocast(device, dtype=reduced)
     made._by_hasten = True
     return made  # type: ignore[no-any-return]
@@ -92,5 +92,5 @@ class LoweredForward:
 
 
 def in_float32(torch: ModuleType, output: Structure, reduced: DType) -> Structure:
-    """``output`` with float32 in place of ``reduced``, in containers too."""
+    """``output`` with float32 instead of ``reduced``, in containers too."""
     return map_tensors(torch, output, lambda tensor: tensor.float() if tensor.dtype == reduced else tensor)

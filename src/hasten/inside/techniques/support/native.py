@@ -24,7 +24,7 @@ class _Place(ctypes.Structure):
 
 
 def function(name: str) -> Any:
-    """The C function of that name which the whole process uses; None if there is none."""
+    """The C function of that name that the whole process uses; None if there is none."""
     return getattr(ctypes.CDLL(None), name, None)
 
 
@@ -78,7 +78,7 @@ def started_with() -> dict[str, str]:
 
 
 def huge_bytes() -> int:
-    """Bytes of this process' anonymous memory that lie in transparent huge pages."""
+    """Bytes of this process' anonymous memory in transparent huge pages."""
     for line in _lines("/proc/self/smaps_rollup"):
         if line.startswith("AnonHugePages:"):
             return int(line.split()[1]) * 1024
@@ -101,7 +101,7 @@ def _threads() -> list[int]:
 
 
 def _lines(file: str) -> list[str]:
-    """A thread may end while it is asked about: then it has no lines."""
+    """The lines of a file; none for a thread that ends meanwhile."""
     try:
         return Path(file).read_text(errors="replace").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Where the sequences of a model's call lie, how wide they need be, and the call with its padding cut off.
+"""Where the sequences of a model's call are, how wide they must be, and the call with its padding cut off.
 
 A call is the tuple (args, kwargs) of a forward pass; its tensors are numbered in the order of
 ``structures.tensors_of``. Sequences are as wide as the call's matrices of whole numbers: ids of tokens,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Cuts = Mapping[int, Sequence[tuple[int, int]]]
-"""Of a tensor by its number: the dimensions to cut, each with the length that is kept."""
+"""By a tensor's number: the dimensions to cut, each with the length to keep."""
 
 
 @dataclass
@@ -70,7 +70,7 @@ class Found:
 
     @property
     def columns(self) -> tuple[int, int]:
-        """Those that are cut, and all."""
+        """Columns that are cut, and all columns."""
         return sum(wide - kept for wide, kept in self.widths.items()), sum(self.widths)
 
     def is_known(self, known: Known) -> bool:
@@ -141,11 +141,11 @@ def _hidden_by(tensor: Tensor, where: Sequence[tuple[int, int]]) -> Any:
 
 
 def _dims(tensor: Tensor, rows: int, widths: frozenset[int]) -> list[int]:
-    """Those that are as long as sequences are wide; the first is the samples'."""
+    """The dimensions as long as sequences are wide; the first is the samples'."""
     shape = tensor.shape
     first = 1 if shape and (shape[0] == rows or (shape[0] == 1 and len(shape) > 1)) else 0
     candidates = range(first, len(shape))
-    if tensor.is_floating_point() and len(shape) > 2:  # features lie last, and may be as many
+    if tensor.is_floating_point() and len(shape) > 2:  # features come last, and may be as many
         candidates = range(1, 2) if len(shape) == 3 else range(2, len(shape))
     return [dim for dim in candidates if shape[dim] in widths]
 
@@ -166,14 +166,14 @@ def _counts_on(tensor: Tensor, number: int, known: Known) -> bool:
 
 
 def _rows_of(tensor: Tensor, dim: int) -> Tensor:
-    """As a matrix with the sequences' columns: of features, with a row for each of their entries."""
+    """A matrix with the sequences' columns; for features, with a row for each of their entries."""
     return tensor.detach().movedim(dim, -1).flatten(0, -2)
 
 
 def _used(
     matrices: Mapping[int, Tensor], tensors: Sequence[Tensor], known: Known, width: int
 ) -> tuple[dict[int, Any], int]:
-    """The values that fill these matrices up, and how many columns hold anything else."""
+    """The padding values of these matrices, and how many columns hold anything else."""
     values: dict[int, Any] = {}
     used: Tensor | None = None
     for number, matrix in matrices.items():
@@ -218,7 +218,7 @@ def of_shortest(torch: ModuleType, call: Structure, found: Found, many: int) -> 
 
 
 def _columns_used(torch: ModuleType, tensor: Tensor, width: int, padding: Any) -> Tensor:
-    """Of each sample's sequence: up to the last entry that is not padding."""
+    """Columns of each sample's sequence up to the last entry that is not padding."""
     dim = tuple(tensor.shape).index(width, 1)
     used = (tensor.detach() != padding).movedim(dim, -1).reshape(tensor.shape[0], -1, width).any(1)
     numbers = torch.arange(1, width + 1, device=tensor.device)
@@ -227,7 +227,7 @@ def _columns_used(torch: ModuleType, tensor: Tensor, width: int, padding: Any) -
 
 
 def cut(torch: ModuleType, call: Structure, cuts: Cuts) -> Structure:
-    """``call`` with its padding cut off; tensors that are cut are new ones."""
+    """``call`` with its padding cut off; cut tensors are new ones."""
     numbers = count()
 
     def without_padding(tensor: Tensor) -> Tensor:
@@ -240,7 +240,7 @@ def cut(torch: ModuleType, call: Structure, cuts: Cuts) -> Structure:
 
 
 Kinds = tuple[tuple[int, object], ...]
-"""Of what a model returns: each tensor's number of dimensions and its dtype, None for floating point."""
+"""For a model's output: each tensor's number of dimensions and its dtype, None for floating point."""
 
 
 def kinds_of(tensors: Sequence[Tensor]) -> Kinds:
@@ -249,11 +249,11 @@ def kinds_of(tensors: Sequence[Tensor]) -> Kinds:
 
 
 Restored = frozenset[tuple[int, int, int]]
-"""Of what a model returns, by number: a dimension that is a sequence, and the lead that is as wide."""
+"""For a model's output, by number: a dimension that is a sequence, and the lead of the same width."""
 
 
 def dims_to_restore(full: Sequence[Tensor], trimmed: Sequence[Tensor], found: Found) -> Restored | None:
-    """Which dimensions became narrower with the call; None if the outputs differ otherwise."""
+    """Which dimensions became narrower with the call; None if the outputs differ in another way."""
     if len(full) != len(trimmed):
         return None
     lead_of = {width: lead for lead, width in found.leads.items()}
@@ -290,7 +290,7 @@ def restore(torch: ModuleType, output: Structure, where: Restored, found: Found)
 
 
 def narrowed(restored: Restored, number: int, found: Found) -> list[tuple[int, int, int]]:
-    """The dimensions of an output that are narrower in this call, each with its two lengths."""
+    """The dimensions of an output that are narrower in this call, each with both lengths."""
     wide = [
         (dim, found.leads[lead]) for n, dim, lead in sorted(restored) if n == number and lead in found.cut
     ]

@@ -1,7 +1,7 @@
-"""Which layouts of processes and threads are worth measuring on a machine, and which CPUs one means there.
+"""Which layouts of processes and threads are worth measuring on a machine, and their CPUs there.
 
-Rules: no process gets cores of two NUMA nodes where one node has enough for its threads; all processes are
-alike, since each step waits for the slowest; threads never exceed what a quota lets run all the time.
+Rules: no process gets cores of two NUMA nodes if one node has enough for its threads; all processes are
+alike, because each step waits for the slowest; threads never exceed what a quota allows all the time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ....records.machine import Core, Machine
 KINDS = ("numa", "socket", "cache", "performance", "cores", "none")
 
 _NOUNS = {"numa": "NUMA node", "socket": "socket", "cache": "last-level cache"}
-_MOST_SHARES = 16  # processes to which cores are dealt out: more rarely pay, and each holds a model
+_MOST_SHARES = 16  # most processes to divide cores among: more rarely help, and each holds a model
 
 Cores = list[Core]
 Key = tuple[int, ...]  # cores with equal ones belong together
@@ -26,7 +26,7 @@ Wanted = tuple[int, int, str, str]
 
 
 def layouts(machine: Machine) -> list[Layout]:
-    """Those worth measuring here, the most promising first; never empty. No two put the same threads on the
+    """The ones worth measuring here, most promising first; never empty. No two put the same threads on the
     same CPUs.
     """
     found: dict[object, Layout] = {}
@@ -124,7 +124,7 @@ def _within_one_node(machine: Machine, fast: Cores, kind: str) -> Iterator[Wante
 
 
 def _shares(cores: int, bind: str, why: str) -> Iterator[Wanted]:
-    """One process, two, four, ... on as many cores; at last one thread each."""
+    """One process, two, four, ... on these cores; finally one thread each."""
     threads = cores
     while threads and cores // threads <= _MOST_SHARES:
         yield cores // threads, threads, bind, why
@@ -175,7 +175,7 @@ def _divided(cores: Cores, count: int, machine: Machine) -> list[Cores]:
 
 
 def _on_fewest_nodes(part: Cores, threads: int, second: bool, machine: Machine) -> Cores:
-    """One node of the part if it has CPUs enough, else so many as are needed."""
+    """One node of the part if it has enough CPUs, otherwise as many as needed."""
     nodes = _grouped(part, _node_of(machine))
     enough = [node for node in nodes if sum(len(_cpus(core, second)) for core in node) >= threads]
     if enough:

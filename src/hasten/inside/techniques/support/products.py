@@ -11,13 +11,14 @@ from ...training import Training
 if TYPE_CHECKING:
     from torch import device as Device
 
-_SIZE = 512  # small products are not worth lowering to oneDNN
+_SIZE = 512  # oneDNN does not lower small products
 
 
 def product_changes(
     torch: ModuleType, device: Device, put_back: Callable[[], None], put_on: Callable[[], None]
 ) -> bool:
-    """Whether a product of two float32 matrices on ``device`` has other bits than after ``put_back``.
+    """Whether a product of two float32 matrices on ``device`` differs in bits from the one after
+    ``put_back``.
 
     ``put_on`` follows. No random numbers are drawn.
     """
@@ -34,5 +35,5 @@ def product_changes(
 
 
 def device_of(training: Training) -> Device | None:
-    """Where the first root's first parameter is; None if there is none."""
+    """The device of the first root's first parameter; None if there is none."""
     return next((p.device for root in training.roots for p in root.parameters()), None)

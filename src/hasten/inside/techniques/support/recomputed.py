@@ -1,8 +1,8 @@
 """A forward pass whose graph is built only if a gradient comes back.
 
-It runs without recording, inside one node of autograd's graph. What comes out requires gradients as ever.
-Where a gradient comes, the pass is run again from the same tensors and random streams, recorded this time,
-and the gradient goes on through it. Tensors that were written into meanwhile raise autograd's own error.
+It runs without recording, inside one node of autograd's graph. Its outputs require gradients as usual.
+If a gradient comes, the pass is run again from the same tensors and RNG states, recorded this time,
+and the gradient goes on through it. Tensors written to meanwhile raise autograd's own error.
 
 Source: https://docs.pytorch.org/docs/stable/notes/extending.html#extending-torch-autograd
 """
@@ -25,11 +25,11 @@ Run = Callable[[], object]
 
 
 class NeedsGraph(Exception):
-    """A pass failed that was run without a graph."""
+    """A pass without a graph failed."""
 
 
 class Recomputed:
-    """``passes`` counts those that were run without a graph; ``again`` those that were run a second time."""
+    """``passes`` counts runs without a graph; ``again`` those that had to run a second time."""
 
     def __init__(self, torch: ModuleType) -> None:
         self.passes = 0
@@ -64,14 +64,14 @@ class Recomputed:
             set_streams(torch, streams)
             raise NeedsGraph(f"{type(error).__name__}: {error}") from error
         finally:
-            torch.clear_autocast_cache()  # weights that it lowered have no graph
+            torch.clear_autocast_cache()  # its lowered weights have no graph
         self.passes += 1
         following: Iterator[Any] = iter(made)
         found: dict[int, Any] = {id(t): next(following) for t in _differentiable(torch, kept[0])}
         return map_tensors(torch, kept[0], lambda tensor: found.get(id(tensor), tensor))
 
     def _as_then(self, streams: State, run: Run) -> object:
-        """``run()`` with the random streams as they were; they go on from where they are."""
+        """``run()`` with the former RNG states; afterwards the current ones are restored."""
         now = state_of_streams(self.torch)
         set_streams(self.torch, streams)
         try:
@@ -87,7 +87,7 @@ def _differentiable(torch: ModuleType, output: object) -> list[Tensor]:
 
 
 def _autocast(torch: ModuleType, leaves: list[Tensor]) -> Callable[[], AbstractContextManager[object]]:
-    """Makes the autocast that is in force now, on or off."""
+    """A factory for the autocast in force now, on or off."""
     device = leaves[0].device.type if leaves else "cpu"
     if not torch.amp.is_autocast_available(device):
         return nullcontext

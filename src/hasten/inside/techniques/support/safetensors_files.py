@@ -1,4 +1,4 @@
-"""Files of the library safetensors, by which ``save_pretrained`` writes: past Python, and read past it."""
+"""Files of the library safetensors, used by ``save_pretrained``: written and read without Python."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _defer(save: SaveFile, seams: Seams, package: ModuleType) -> None:
 
 
 def _are_held(readers: list[object]) -> bool:
-    """Whether somebody else than safetensors itself holds one."""
+    """Whether anything other than safetensors itself holds one."""
     others = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] != _PACKAGE]
     held = (list(vars(module).values()) for module in others if isinstance(module, ModuleType))
     return any(value is reader for values in held for value in values for reader in readers)
@@ -77,12 +77,12 @@ def _deferred(save: SaveFile, serialize: Any, original: Any) -> Any:
 
 
 def _size_of(tensor: Any) -> int:
-    """Older versions hand bytes over, newer ones say where they are."""
+    """Older versions pass bytes, newer ones say where they are."""
     return int(tensor.data_len) if hasattr(tensor, "data_len") else len(tensor["data"])
 
 
 def _waiting(original: Any) -> Any:
-    """The class of those that read, asked for a file that is there."""
+    """The class of readers, which are opened for an existing file."""
 
     class Waiting(type):
         def __call__(cls, *args: Any, **kwargs: Any) -> object:

@@ -1,4 +1,4 @@
-"""What a model is told beside tensors: numbers and names, which say how it computes; and lists with a value
+"""What a model gets besides tensors: numbers and names, which say how it computes; and lists with a value
 for each sample, such as lengths, which it computes from.
 """
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _DEEPEST = 6
-_FEW = 4  # values: as many may be a shape, or the choices of something
+_FEW = 4  # values: this many may be a shape, or the choices of something
 
 
 def said_in(torch: ModuleType, value: Any, rows: int, depth: int = _DEEPEST) -> Hashable:
-    """The same where two calls are told the same. Of tensors and of what has a value for each of ``rows``
+    """Equal for calls that get the same. For tensors and anything with a value for each of ``rows``
     samples it is only said that they are there.
     """
     kind = type(value).__qualname__
@@ -37,13 +37,13 @@ def said_in(torch: ModuleType, value: Any, rows: int, depth: int = _DEEPEST) -> 
 
 
 def _said_by(tensor: Tensor) -> Hashable:
-    """The number that a tensor is, where it may be a choice and no other device is waited for."""
+    """The number in a tensor, if it may be a choice and that does not wait for another device."""
     is_choice = tensor.dim() == 0 and not (tensor.is_floating_point() or tensor.is_complex())
     return tensor.item() if is_choice and tensor.device.type == "cpu" else None
 
 
 def _parts_of(value: Any) -> Iterable[tuple[str, Any]]:
-    """Of a container what is in it, of another object what numbers and names it has."""
+    """The contents of a container, or the numbers and names of another object."""
     if isinstance(value, Mapping):
         return [(repr(key), part) for key, part in value.items()]
     if isinstance(value, (set, frozenset)):
@@ -65,7 +65,7 @@ def is_for_each(value: Any, rows: int) -> bool:
 
 
 def _is_array(value: Any) -> bool:
-    """Whether it is one of numpy's, which may not be there."""
+    """Whether it is a numpy array; numpy may be missing."""
     return hasattr(value, "tobytes") and hasattr(value, "dtype") and hasattr(value, "shape")
 
 

@@ -1,4 +1,4 @@
-"""Steps of the script's optimizers at another learning rate, or with gradients gathered over several."""
+"""Steps of the script's optimizers at a different learning rate, or with accumulated gradients."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class ScaledSteps:
 
     @property
     def batches(self) -> int:
-        """Whose gradients were gathered."""
+        """Batches whose gradients were accumulated."""
         return sum(each.batches for each in self._sums.values())
 
     def put_around(self, training: Training) -> None:
-        """Raises NotApplicable if an optimizer's gradients cannot be gathered."""
+        """Raises NotApplicable if an optimizer's gradients cannot be accumulated."""
         torch, optimizers = training.torch, training.optimizers
         if self.gathered is not None and any(isinstance(each, torch.optim.LBFGS) for each in optimizers):
             raise NotApplicable("LBFGS computes its gradients within its step")
@@ -75,11 +75,11 @@ class ScaledSteps:
 
     def _ends(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
         step = self._begun.pop(id(optimizer), None)
-        if step is not None:  # else of a step whose own step has ended
+        if step is not None:  # otherwise it belongs to a step whose own step has ended
             self.taken += not step.end()
 
     def _take_back_what_failed(self) -> None:
-        """Undo what was begun for steps that have raised."""
+        """Undo what was begun for steps that raised."""
         now = sys._getframe(1)
         for key, step in list(self._begun.items()):
             if not step.is_around(now):

@@ -1,4 +1,4 @@
-"""Batches of bytes as the script gets them: tensors that become floats where they are sent to the device."""
+"""Batches of bytes as the script gets them: tensors that become floats when sent to the device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SentBytes:
-    """To one kind of device. ``sent``: batches that went as bytes; ``made``: that became floats before."""
+    """For one kind of device. ``sent``: batches sent as bytes; ``made``: those that became floats before."""
 
     def __init__(self, torch: ModuleType, device: str, counts: Counts) -> None:
         self.sent = 0
@@ -29,7 +29,7 @@ class SentBytes:
         self._compared: set[Device] = set()
 
     def tensor(self, batch: ByteBatch) -> Tensor:
-        """What the script is given."""
+        """The tensor that the script gets."""
         from ...internals.late_tensor import LateTensor
 
         def make() -> Tensor:
@@ -40,7 +40,7 @@ class SentBytes:
             target = target_of(self._torch, late, args, kwargs)
             if target is None or target.type != self._device or self._counts.given_up:
                 return None
-            with suppress(RuntimeError):  # no room on the device, say: the script's own copy tells
+            with suppress(RuntimeError):  # no room on the device: the script's own copy raises it
                 return self._on(batch, target, bool(kwargs.get("non_blocking")))
             return None
 

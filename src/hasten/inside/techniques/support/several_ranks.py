@@ -1,4 +1,4 @@
-"""Whether other processes train beside this one."""
+"""Whether other processes train together with this one."""
 
 from __future__ import annotations
 
