@@ -61,7 +61,7 @@ def findings() -> None:
     class PaperStage:
         machine = Machine()
         environment: Mapping[str, str] = {}
-        company = None
+        world = None
 
     class PaperTrials:
         stage = PaperStage()

@@ -7,11 +7,11 @@ from typing import Any, cast
 import pytest
 
 from hasten.bench.other_hosts import OtherHosts
-from hasten.launch.company import Company
+from hasten.launch.world import World
 
 
 class Told:
-    """A company in which the others say what the test wants. None: the same as this host, which is h1."""
+    """A world in which the others say what the test wants. None: the same as this host, which is h1."""
 
     def __init__(self, *others: Any) -> None:
         self._others = others
@@ -23,7 +23,7 @@ class Told:
 
 
 def among(*others: Any) -> OtherHosts:
-    return OtherHosts(cast(Company, Told(*others)))
+    return OtherHosts(cast(World, Told(*others)))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hasten.inside.job import Job
 from hasten.launch.host_facts import facts_of
 from hasten.launch.links import pairs_of
 from hasten.launch.preflight import faults_of
-from hasten.launch.worlds import FRESH_SECONDS, another_world, faults_of_world
+from hasten.launch.split_worlds import FRESH_SECONDS, another_world, faults_of_world
 from hasten.records.codec import from_json, to_json
 from hasten.records.preflight import Fault, Host, HostFacts, Link, Preflight
 from hasten.report.preflight import lines_of, summary

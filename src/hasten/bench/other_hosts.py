@@ -7,21 +7,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..launch.company import Company
+from ..launch.world import World
 from .workers.worker_group import WorkerGroup
 
 _WORSE = ("", "over", "failed")
 
 
 class OtherHosts:
-    """All hosts call the same methods in the same order. ``company`` None: there are no others."""
+    """All hosts call the same methods in the same order. ``world`` None: there are no others."""
 
-    def __init__(self, company: Company | None) -> None:
-        self._company = company
+    def __init__(self, world: World | None) -> None:
+        self._world = world
 
     @property
     def has_rank_0(self) -> bool:
-        return self._company is None or self._company.here == 0
+        return self._world is None or self._world.here == 0
 
     def worst(self, how: str) -> str:
         """Of "", "over" and "failed", as each host says."""
@@ -58,21 +58,21 @@ class OtherHosts:
     @contextmanager
     def waiting_with(self, group: WorkerGroup) -> Iterator[None]:
         """Where another host fails meanwhile, these workers are ended: they would wait for its ranks."""
-        if self._company is None:
+        if self._world is None:
             yield
             return
-        self._company.on_failure = lambda: _kill(group)
+        self._world.on_failure = lambda: _kill(group)
         try:
             yield
         finally:
-            self._company.on_failure = None
+            self._world.on_failure = None
 
     # ---- means
     def _shared(self, value: Any) -> list[Any]:
-        return [value] if self._company is None else self._company.share(value)
+        return [value] if self._world is None else self._world.share(value)
 
     def _name(self, number: int) -> str:
-        return "" if self._company is None else self._company.names[number]
+        return "" if self._world is None else self._world.names[number]
 
     def _whose(self, told: Sequence[Sequence[str]], why: str) -> str:
         having = [number for number, one in enumerate(told) if why in one]

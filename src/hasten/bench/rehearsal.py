@@ -66,13 +66,13 @@ def rehearse(trials: Trials, wish: Wish, briefly: bool = False) -> Findings:
 
 
 def _first_step(trials: Trials, wish: Wish) -> Findings:
-    others = OtherHosts(trials.stage.company)
+    others = OtherHosts(trials.stage.world)
     alone = _alike(_usual(trials, steps=0), others)
     return alone.findings if alone.findings.refusals else _together(trials, wish, alone, others)[0]
 
 
 def _rehearsed(trials: Trials, wish: Wish) -> Findings:
-    others = OtherHosts(trials.stage.company)
+    others = OtherHosts(trials.stage.world)
     alone = _alike(_usual(trials, _MOST_STEPS), others)
     if alone.findings.refusals:
         return alone.findings

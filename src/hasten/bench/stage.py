@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ..inside.job import Hosts
 from ..launch.chosen import OwnRanks
-from ..launch.company import Company
 from ..launch.shares import shares
+from ..launch.world import World
 from ..records.machine import Machine
 from ..records.ranks import Findings
 
@@ -34,7 +34,7 @@ class Stage:
     own_ranks: OwnRanks | None = None  # the script is one of several by itself; None: it trains alone
     batch_divisor: int = 1  # loaders that draw at random give batches with so many times fewer samples
     stdout_to_stderr: bool = False  # keep our standard output free of the script's
-    company: Company | None = None  # of the other hosts whose ranks train together with ours
+    world: World | None = None  # of the other hosts whose ranks train together with ours
 
     @property
     def seen(self) -> Machine:
@@ -46,7 +46,7 @@ class Stage:
     def hosts_of(self, findings: Findings | None) -> Hosts | None:
         """Those whose ranks train together; None for one process alone, of which there are no findings yet.
         All hosts start the same workers in the same order."""
-        return self.company.launch() if self.company is not None and findings is not None else None
+        return self.world.launch() if self.world is not None and findings is not None else None
 
 
 def offline(environment: Mapping[str, str], folder: str) -> dict[str, str]:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ..inside.job import Job
-    from ..launch.company import Company
     from ..launch.keeper import Failure
     from ..launch.launched_rank import LaunchedRank
     from ..launch.together import Wish
+    from ..launch.world import World
     from ..records.diagnosis import Distribution
     from ..records.ranks import Findings
     from ..scripts.workspace import Script
@@ -31,7 +31,7 @@ def start_across_hosts(
     where all that is asked for is a look at the hosts. None where it trains by itself.
     """
     from ..launch.launched_rank import launched_rank
-    from ..launch.worlds import faults_of_world
+    from ..launch.split_worlds import faults_of_world
 
     launched = launched_rank(os.environ)
     if launched is None or launched.size == 1:
@@ -44,7 +44,7 @@ def start_across_hosts(
     ours = shares(launched, found, arguments)
     if not ours and not arguments.preflight:
         return None
-    return _in_company(job, script, launched, arguments)
+    return _in_world(job, script, launched, arguments)
 
 
 def shares(launched: LaunchedRank, found: Distribution, arguments: SimpleNamespace) -> bool:
@@ -62,15 +62,15 @@ def shares(launched: LaunchedRank, found: Distribution, arguments: SimpleNamespa
     return True
 
 
-def _in_company(job: Job, script: Script, launched: LaunchedRank, arguments: SimpleNamespace) -> int:
+def _in_world(job: Job, script: Script, launched: LaunchedRank, arguments: SimpleNamespace) -> int:
     """The exit code. ``job``: its plan says what each host's processes are like; how many there are is the
     launcher's to say.
     """
     from .. import __version__
     from ..errors import Refusal
-    from ..launch.company import Company, ElsewhereFailed
     from ..launch.host_facts import facts_of
     from ..launch.unranked import without_ranks
+    from ..launch.world import ElsewhereFailed, World
     from ..records.codec import to_json
 
     environment = dict(os.environ)
@@ -78,20 +78,18 @@ def _in_company(job: Job, script: Script, launched: LaunchedRank, arguments: Sim
         del os.environ[name]  # of what we start, nobody is a rank by these
     leads = True
     try:
-        with Company(
-            launched, environment, to_json(facts_of(job, script, os.environ, __version__))
-        ) as company:
-            leads = company.leads
+        with World(launched, environment, to_json(facts_of(job, script, os.environ, __version__))) as world:
+            leads = world.leads
             if leads:
-                ready = _looked(company, script, environment, arguments.preflight)
+                ready = _looked(world, script, environment, arguments.preflight)
                 if arguments.preflight:
                     code = 0 if ready else UsageError.exit_code
                 else:
-                    code = _led(job, script, company)
+                    code = _led(job, script, world)
                     if code:
                         return code  # the others know of it
-                company.ended(code)
-            return company.wait_for_end()
+                world.ended(code)
+            return world.wait_for_end()
     except (Refusal, _NotAlike) as error:
         if launched.rank == 0:
             raise
@@ -106,27 +104,27 @@ class _NotAlike(UsageError):
     """The hosts cannot train together as they are."""
 
 
-def _looked(company: Company, script: Script, environment: Mapping[str, str], alone: bool) -> bool:
+def _looked(world: World, script: Script, environment: Mapping[str, str], alone: bool) -> bool:
     """Look at all hosts, and tell of it; whether they can train together. ``alone``: nothing else follows, so
     all of it is told. Raises _NotAlike where something follows, and cannot.
     """
     from ..launch.preflight import preflight
-    from ..launch.worlds import faults_of_world
+    from ..launch.split_worlds import faults_of_world
     from ..report.preflight import in_words, lines_of, summary
 
-    if len(company.by_host) == 1 and not alone:
+    if len(world.by_host) == 1 and not alone:
         for fault in faults_of_world(environment, 1):
-            _say_for_all(company)(in_words(fault))
+            _say_for_all(world)(in_words(fault))
         return True
-    another = _another_world(script, company.names, company.launched) if alone else ""
-    found = preflight(company, environment, another)
+    another = _another_world(script, world.names, world.launched) if alone else ""
+    found = preflight(world, environment, another)
     if alone:
-        if company.here == 0:
+        if world.here == 0:
             saying.say("\n".join(lines_of(found)), lines=True, stream=sys.stdout)
         return found.ready
     if not found.ready:
         raise _NotAlike("; ".join(in_words(fault) for fault in found.faults if fault.stops))
-    say = _say_for_all(company)
+    say = _say_for_all(world)
     for line in (*(in_words(fault) for fault in found.faults), summary(found)):
         say(line)
     return True
@@ -134,7 +132,7 @@ def _looked(company: Company, script: Script, environment: Mapping[str, str], al
 
 def _another_world(script: Script, hosts: Sequence[str], launched: LaunchedRank) -> str:
     """Of hosts that share this folder; "" where none is seen."""
-    from ..launch.worlds import another_world
+    from ..launch.split_worlds import another_world
     from ..scripts.workspace import Workspace
 
     return another_world(Workspace(script).folder, hosts, " ".join((launched.job, *script.argv)))
@@ -156,7 +154,7 @@ def _look_at_this_host(job: Job, script: Script, launched: LaunchedRank | None) 
     return 0 if found.ready else UsageError.exit_code
 
 
-def _led(job: Job, script: Script, company: Company) -> int:
+def _led(job: Job, script: Script, world: World) -> int:
     """Start the ranks of this host, and wait for their end."""
     import secrets
 
@@ -171,21 +169,21 @@ def _led(job: Job, script: Script, company: Company) -> int:
     from ..tuning.rehearsing import findings_for
     from .starting import say_of_shared_memory
 
-    job, wish = _as_planned(_on_this_host(job, company), company)
+    job, wish = _as_planned(_on_this_host(job, world), world)
     check_wish(wish, job.machine)
     _read_nothing()
     workspace = Workspace(script)
     prepare(workspace)
     stage = Stage(
         argv=job.argv, module=job.module, machine=job.machine, environment=os.environ, folders=script.folders,
-        company=company,
+        world=world,
     )  # fmt: skip
     trials = Trials(stage, workspace.new_trial(), Sources(script, "rehearsed"))
-    seed = company.share(secrets.randbits(31) if job.seed is None else job.seed)[0]
+    seed = world.share(secrets.randbits(31) if job.seed is None else job.seed)[0]
     with trials, private_place() as place:
-        found = findings_for(script, wish, trials, _say_for_all(company))
-        _tell(found, company)
-        hosts = company.launch()
+        found = findings_for(script, wish, trials, _say_for_all(world))
+        _tell(found, world)
+        hosts = world.launch()
         ranks = ranks_of_ours(replace(job, seed=seed), wish, os.environ, found, place, hosts)
         sandbox = trials.sandbox
         if job.samples:
@@ -195,12 +193,12 @@ def _led(job: Job, script: Script, company: Company) -> int:
             theirs[0] = ranks[0]
         say_of_shared_memory(wish.count)
         here = Elsewhere(
-            hosts.ranks[hosts.here], company.size, company.names[company.here], company.follow,
-            lambda seconds: _why(company.await_cause(seconds)), company.fail,
+            hosts.ranks[hosts.here], world.size, world.names[world.here], world.follow,
+            lambda seconds: _why(world.await_cause(seconds)), world.fail,
         )  # fmt: skip
         code = run_ranks(theirs, lambda text: saying.say(f"hasten: {text}"), elsewhere=here)
     if code:
-        company.fail(f"the ranks of host {company.names[company.here]} ended with exit code {code}", code)
+        world.fail(f"the ranks of host {world.names[world.here]} ended with exit code {code}", code)
     return code
 
 
@@ -208,11 +206,11 @@ def _why(failure: Failure | None) -> tuple[str, int] | None:
     return None if failure is None else (failure.why, failure.code)
 
 
-def _on_this_host(job: Job, company: Company) -> Job:
+def _on_this_host(job: Job, world: World) -> Job:
     """With all CPUs that the launcher has given to its processes here; some launchers bind each to a few."""
     from ..machine import this_machine
 
-    given = {cpu for seat in company.by_host[company.here] for cpu in seat.cpus}
+    given = {cpu for seat in world.by_host[world.here] for cpu in seat.cpus}
     if not given or given == os.sched_getaffinity(0):
         return job
     try:
@@ -222,12 +220,12 @@ def _on_this_host(job: Job, company: Company) -> Job:
     return replace(job, machine=this_machine())
 
 
-def _as_planned(job: Job, company: Company) -> tuple[Job, Wish]:
+def _as_planned(job: Job, world: World) -> tuple[Job, Wish]:
     """What the plan says of processes, for as many as the launcher has started here. Raises UsageError."""
     from ..launch.together import wish_of
     from .starting import in_several
 
-    job = in_several(job, len(company.by_host[company.here]), None)
+    job = in_several(job, len(world.by_host[world.here]), None)
     wish = wish_of(job.plan)
     assert wish is not None
     if wish.backend in ("mpi4py", "ccl"):
@@ -245,21 +243,21 @@ def _read_nothing() -> None:
     os.close(nothing)
 
 
-def _say_for_all(company: Company) -> Callable[[str], None]:
+def _say_for_all(world: World) -> Callable[[str], None]:
     """Says it once, for all hosts."""
 
     def say(text: str) -> None:
-        if company.here == 0:
+        if world.here == 0:
             saying.say(f"hasten: {text}")
 
     return say
 
 
-def _tell(found: Findings, company: Company) -> None:
-    say, many = _say_for_all(company), [len(host) for host in company.by_host]
+def _tell(found: Findings, world: World) -> None:
+    say, many = _say_for_all(world), [len(host) for host in world.by_host]
     for remark in found.remarks:
         say(f"not as in one process: {remark}")
     say("compared with one process: the first steps, up to 400, and single ones of the later (on CPUs)")
-    each = ", ".join(f"{name}: {count}" for name, count in zip(company.names, many, strict=True))
+    each = ", ".join(f"{name}: {count}" for name, count in zip(world.names, many, strict=True))
     where = f" on {len(many)} hosts ({each})" if len(many) > 1 else ""
-    say(f"{company.size} ranks{where}, each with its part of every batch")
+    say(f"{world.size} ranks{where}, each with its part of every batch")

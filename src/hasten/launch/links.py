@@ -10,8 +10,8 @@ from contextlib import closing
 
 from ..inside.distributed.meeting import NoMeeting, greet, welcome
 from ..records.preflight import Link
-from .company import Company
 from .keeper import in_background
+from .world import World
 
 _ALL_PAIRS = 4  # hosts; of more, each is measured with the next one
 _MOST_PAIRS = 32
@@ -28,18 +28,18 @@ def pairs_of(hosts: int) -> list[tuple[int, int]]:
     return ring[:: -(-len(ring) // _MOST_PAIRS)]
 
 
-def measure(company: Company) -> Iterator[Link]:
+def measure(world: World) -> Iterator[Link]:
     """All leaders call it; one pair at a time, so that none disturbs another. All get the same."""
-    for one, other in pairs_of(len(company.by_host)):
-        listener = _listen(company) if company.here == other else None
-        port = company.share(listener.getsockname()[1] if listener is not None else 0)[other]
+    for one, other in pairs_of(len(world.by_host)):
+        listener = _listen(world) if world.here == other else None
+        port = world.share(listener.getsockname()[1] if listener is not None else 0)[other]
         answering = None
         if listener is not None:
-            answering = in_background(lambda one=listener: _answer(one, company.key), "hasten link")  # type: ignore[misc]
+            answering = in_background(lambda one=listener: _answer(one, world.key), "hasten link")  # type: ignore[misc]
         found = None
-        if company.here == one:
-            found = _ask(company.by_host[other][0].address, port, company.key)
-        told = company.share(found)[one]
+        if world.here == one:
+            found = _ask(world.by_host[other][0].address, port, world.key)
+        told = world.share(found)[one]
         if listener is not None:
             listener.close()
         if isinstance(answering, threading.Thread):
@@ -47,8 +47,8 @@ def measure(company: Company) -> Iterator[Link]:
         yield Link(one, other, *told)
 
 
-def _listen(company: Company) -> socket.socket:
-    address = company.by_host[company.here][0].address
+def _listen(world: World) -> socket.socket:
+    address = world.by_host[world.here][0].address
     made = socket.create_server((address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET)
     made.settimeout(_SECONDS)
     return made

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from ..records.codec import from_json
 from ..records.preflight import Fault, Host, HostFacts, Link, Preflight
-from .company import Company
 from .links import measure
-from .worlds import fault_of, faults_of_world
+from .split_worlds import fault_of, faults_of_world
+from .world import World
 
 _FAR_SECONDS = 1.0  # between two clocks
 _SLOW_BYTES, _SLOW_SECONDS = 50e6, 2e-3
@@ -25,12 +25,12 @@ _ADVICE = {
 }
 
 
-def preflight(company: Company, environment: Mapping[str, str], another: str = "") -> Preflight:
+def preflight(world: World, environment: Mapping[str, str], another: str = "") -> Preflight:
     """All leaders call it at the same time, and all get the same. ``another``: what this host has seen of
     other worlds.
     """
-    seen = next(filter(None, company.share(another)), "")
-    clocks = company.share(_ahead(company))
+    seen = next(filter(None, world.share(another)), "")
+    clocks = world.share(_ahead(world))
     hosts = tuple(
         Host(
             name,
@@ -39,9 +39,9 @@ def preflight(company: Company, environment: Mapping[str, str], another: str = "
             from_json(HostFacts, seats[0].facts),
             ahead - clocks[0],
         )
-        for name, seats, ahead in zip(company.names, company.by_host, clocks, strict=True)
+        for name, seats, ahead in zip(world.names, world.by_host, clocks, strict=True)
     )
-    links = tuple(measure(company))
+    links = tuple(measure(world))
     world = (*faults_of_world(environment, len(hosts)), *fault_of(seen))
     return Preflight(hosts, links, (*world, *faults_of(hosts, links)))
 
@@ -53,12 +53,12 @@ def of_one_host(name: str, facts: HostFacts, environment: Mapping[str, str], ano
     return Preflight((host,), (), (*world, *faults_of((host,), ())))
 
 
-def _ahead(company: Company) -> float:
+def _ahead(world: World) -> float:
     """This host's clock, ahead of that of rank 0's process: by the quickest of a few answers."""
     found = []
     for _ in range(_ASKED_TIMES):
         before = time.time()
-        theirs = company.clock()
+        theirs = world.clock()
         after = time.time()
         found.append((after - before, (before + after) / 2 - theirs))
     return min(found)[1]

@@ -43,15 +43,15 @@ def findings_for(script: Script, wish: Wish, trials: Trials, say: Callable[[str]
     path = workspace.folder / _FILE
     sources = trials.sources
     assert sources is not None
-    identity, company = _identity(script, wish, trials), trials.stage.company
+    identity, world = _identity(script, wish, trials), trials.stage.world
     known = _kept(path, script, identity)
-    told = [known] if company is None else company.share(known)
+    told = [known] if world is None else world.share(known)
     if known is not None and all(one == known for one in told):
         return from_json(Findings, known)
     count, where = wish.count, ""
-    if company is not None:
-        hosts = len(company.by_host)
-        count, where = company.size, f" on {hosts} hosts" if hosts > 1 else ""
+    if world is not None:
+        hosts = len(world.by_host)
+        count, where = world.size, f" on {hosts} hosts" if hosts > 1 else ""
     say(f"rehearsing the first step in one process and in {count}{where}")
     found = rehearse(trials, wish)
     if found.refusals:
@@ -77,8 +77,8 @@ def _kept(path: Path, script: Script, identity: Mapping[str, Any]) -> Any:
 
 def _identity(script: Script, wish: Wish, trials: Trials) -> dict[str, Any]:
     """Equal if the findings still hold, except for modules; as JSON returns it."""
-    company = trials.stage.company
-    hosts = {} if company is None else {"hosts": [len(host) for host in company.by_host]}
+    world = trials.stage.world
+    hosts = {} if world is None else {"hosts": [len(host) for host in world.by_host]}
     return {
         **hosts,
         "argv": list(script.argv),

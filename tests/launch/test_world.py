@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from hasten.errors import UsageError
-from hasten.launch.company import Company, ElsewhereFailed
 from hasten.launch.keeper import Keeper
 from hasten.launch.launched_rank import LaunchedRank
 from hasten.launch.own_address import ports_from
 from hasten.launch.pulse import deadline_of
 from hasten.launch.rendezvous import LOCAL, free_port
+from hasten.launch.world import ElsewhereFailed, World
 
 PLACED = ((0, 1), (0, 2), (1, 2))  # local rank and local size of each rank
 
 
-def together(act: Callable[[Company], Any], **environment: str) -> list[Any]:
+def together(act: Callable[[World], Any], **environment: str) -> list[Any]:
     """What each process of a host of one and a host of two comes to, or raises."""
     place = {
         "MASTER_ADDR": LOCAL,
@@ -30,8 +30,8 @@ def together(act: Callable[[Company], Any], **environment: str) -> list[Any]:
 
     def one(rank: int) -> Any:
         launched = LaunchedRank("torchrun", rank, len(PLACED), *PLACED[rank], "job")
-        with Company(launched, told, {"rank": rank}) as company:
-            return act(company)
+        with World(launched, told, {"rank": rank}) as world:
+            return act(world)
 
     def outcome(future: Future[Any]) -> Any:
         return future.exception() or future.result()
@@ -41,7 +41,7 @@ def together(act: Callable[[Company], Any], **environment: str) -> list[Any]:
 
 
 def test_they_find_out_who_is_where() -> None:
-    found = together(lambda company: (company.here, company.leads, company.launch().ranks, company.size))
+    found = together(lambda world: (world.here, world.leads, world.launch().ranks, world.size))
     assert found == [
         (0, True, ((0,), (1, 2)), 3),
         (1, True, ((0,), (1, 2)), 3),
@@ -50,28 +50,28 @@ def test_they_find_out_who_is_where() -> None:
 
 
 def test_leaders_hear_what_each_says_in_turn_and_all_hear_of_the_end() -> None:
-    def act(company: Company) -> Any:
+    def act(world: World) -> Any:
         said = []
-        if company.leads:
-            said = [company.share(company.here), company.share({"host": company.here})]
-            company.ended(company.here)
-        return said, company.wait_for_end()
+        if world.leads:
+            said = [world.share(world.here), world.share({"host": world.here})]
+            world.ended(world.here)
+        return said, world.wait_for_end()
 
     said = [[0, 1], [{"host": 0}, {"host": 1}]]
     assert together(act) == [(said, 1), (said, 1), ([], 1)]
 
 
 def test_each_launch_is_one_of_its_own() -> None:
-    numbers = together(lambda company: [company.launch().launch for _ in range(2)])
+    numbers = together(lambda world: [world.launch().launch for _ in range(2)])
     assert numbers == [[1, 2]] * 3
 
 
 @pytest.mark.attack("together")
 def test_one_that_fails_ends_all_and_is_named() -> None:
-    def act(company: Company) -> Any:
-        if company.here == 1 and company.leads:
+    def act(world: World) -> Any:
+        if world.here == 1 and world.leads:
             raise UsageError("there are too few CPUs")
-        return company.share(0) if company.leads else company.wait_for_end()
+        return world.share(0) if world.leads else world.wait_for_end()
 
     first, second, third = together(act)
     assert isinstance(second, UsageError)
@@ -86,9 +86,7 @@ def test_another_job_at_the_first_port_is_passed_over() -> None:
     port = free_port()
     other = Keeper(LOCAL, [port], b"of another job", 60.0)
     try:
-        assert together(
-            lambda company: company.share(1) if company.leads else None, MASTER_PORT=str(port)
-        ) == [
+        assert together(lambda world: world.share(1) if world.leads else None, MASTER_PORT=str(port)) == [
             *([1, 1], [1, 1]),
             None,
         ]

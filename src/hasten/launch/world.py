@@ -1,4 +1,4 @@
-"""A launcher's processes on several machines as one company: they find each other, agree, and end together.
+"""A launcher's processes on several machines as one world: they find each other, agree, and end together.
 
 Each process that a launcher has started joins. The first of a host leads it: that one starts the host's
 ranks. The others wait for the end. All say now and then that they are there, and hear whether others failed.
@@ -31,14 +31,14 @@ _CAUSE_SECONDS = 2.0
 
 
 class ElsewhereFailed(WorkerError):
-    """Another process of the company cannot go on; the message says which, and why."""
+    """Another process of the world cannot go on; the message says which, and why."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.why)
         self.exit_code = failure.code
 
 
-class Company:
+class World:
     """As a context: joins at its beginning, and leaves at its end. Raises UsageError where not all come.
 
     ``by_host``: all, by host; ``leads``: whether this process starts its host's ranks. ``facts``: what the
@@ -56,7 +56,7 @@ class Company:
         self._said = self._launches = 0
 
     # ---- coming
-    def __enter__(self) -> Company:
+    def __enter__(self) -> World:
         launched, seconds = self.launched, self.deadline_seconds
         self._joined = joined = join(launched, self._environment, seconds)
         beating = Meeting(joined.address, joined.key, seconds)
