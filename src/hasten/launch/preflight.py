@@ -42,15 +42,15 @@ def preflight(world: World, environment: Mapping[str, str], another: str = "") -
         for name, seats, ahead in zip(world.names, world.by_host, clocks, strict=True)
     )
     links = tuple(measure(world))
-    world = (*faults_of_world(environment, len(hosts)), *fault_of(seen))
-    return Preflight(hosts, links, (*world, *faults_of(hosts, links)))
+    split = (*faults_of_world(environment, len(hosts)), *fault_of(seen))
+    return Preflight(hosts, links, (*split, *faults_of(hosts, links)))
 
 
 def of_one_host(name: str, facts: HostFacts, environment: Mapping[str, str], another: str) -> Preflight:
     """Where there is one process, of a launcher's world or of none."""
     host = Host(name, (0,), "", facts)
-    world = (*faults_of_world(environment, 1), *fault_of(another))
-    return Preflight((host,), (), (*world, *faults_of((host,), ())))
+    split = (*faults_of_world(environment, 1), *fault_of(another))
+    return Preflight((host,), (), (*split, *faults_of((host,), ())))
 
 
 def _ahead(world: World) -> float:
