@@ -43,9 +43,7 @@ WITH_WORKERS = {"persistent_workers"}  # the script's own loader has one then
 TELLING = {
     ("channels_last", "fused_optimizer"),
     ("drop_bias", "checkpointing"),
-    ("compile", "pad_trim"),
     ("graph_free_evaluation", "evaluation_in_ram"),
-    ("merge_groups", "optimizer_in_backward"),
     ("batched_fetch", "async_save"),
 }
 APART = 1e-4  # relative: sums are in another order, over 30 steps
