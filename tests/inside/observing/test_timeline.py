@@ -351,7 +351,8 @@ def test_parts_add_up_whatever_happens(script: Script, seed: int) -> None:
 
 # ---- where the script stands still
 def test_waits_are_counted_where_they_are_of_a_step(script: Script) -> None:
-    timeline, counted = script.timeline, []  # type: ignore[var-annotated]
+    timeline = script.timeline
+    counted: list[str] = []
 
     def wait(name: str) -> None:
         timeline.waited(lambda: counted.append(name))
