@@ -18,7 +18,8 @@ def look(facts: Facts) -> Cause | None:
         return None
     if first_batches_too(facts):
         return None
-    text, techniques = "passes before the first batches of epochs", tuple[str, ...](_TECHNIQUES)
+    text = "passes before the first batches of epochs"
+    techniques: tuple[str, ...] = _TECHNIQUES
     if starts_anew(facts):
         text = (
             "passes between epochs and before their first batch, because its loader starts worker processes"
