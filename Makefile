@@ -8,6 +8,8 @@ APART := --ignore tests/tuning/test_pipeline.py --ignore tests/machines  # what 
 OLDEST_PYTHON ?= python3.10
 NEWEST_PYTHON ?= python3.13
 
+unexport PYTHONDONTWRITEBYTECODE  # without compiled modules each of a test's processes takes longer to start
+
 .PHONY: demo test test-machines test-ray test-thorough test-oldest test-newest lint bench bench-quick bench-truth compatibility clean
 
 demo: $(VENV)/.with-examples  ## tune a real example on real data, then train under the plan
