@@ -131,6 +131,16 @@ def test_what_may_be_a_secret_does_not_go_along_by_itself(project: Project) -> N
     assert "export OMP_NUM_THREADS=3" in done.stdout
 
 
+def test_ranks_of_other_hosts_share_a_secret_that_is_not_shown(project: Project) -> None:
+    project.write("train.py", DISTRIBUTED)
+    project.environment["HASTEN_JOB_TOKEN"] = "not-to-be-shown-0123"
+    done = project.hasten("run", "--hosts", "h1,h2", "--render", "train.py")
+    assert "HASTEN_JOB_TOKEN" in done.stdout
+    assert "not-to-be-shown-0123" not in done.stdout
+    by_hand = ["--nnodes", "2", "--rdzv-endpoint", "h1:29400"]
+    assert "HASTEN_JOB_TOKEN" not in project.hasten("run", *by_hand, "--render", "train.py").stdout
+
+
 def test_a_plan_of_somebody_else_comes_to_a_command_line_as_one_word(project: Project) -> None:
     project.write("train.py", DISTRIBUTED)
     name = "a plan; $(touch no).toml"
@@ -172,5 +182,5 @@ def test_a_rank_of_another_host_trains_no_copy_of_its_own(project: Project) -> N
     project.environment |= {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
     done = project.hasten("run", "--no-plan", "train.py")
     assert done.returncode == 2
-    assert "train.py knows of no ranks, and each of 2 would train all of it" in done.stderr
+    assert "the script knows of no ranks, and each of torchrun's 2 would train all of it" in done.stderr
     assert not (project.folder / "started").exists()

@@ -52,8 +52,16 @@ def shares(launched: LaunchedRank, found: Distribution, arguments: SimpleNamespa
     is, they do so only if they are asked to. Raises UsageError where that cannot be.
     """
     if arguments.ranks != "ours":
-        told = os.environ.get("MASTER_ADDR") and os.environ.get("MASTER_PORT")
-        return not found.kind and arguments.ranks is None and bool(told)
+        if found.kind or arguments.ranks is not None:
+            return False
+        told = bool(os.environ.get("MASTER_ADDR") and os.environ.get("MASTER_PORT"))
+        if not told and launched.local_size < launched.size:
+            raise UsageError(
+                f"the script knows of no ranks, and each of {launched.launcher}'s {launched.size} would train "
+                "all of it: set MASTER_ADDR and MASTER_PORT on all hosts, so that they find each other, or let "
+                "each train by itself with --ranks script"
+            )
+        return told
     if found.kind:
         raise UsageError(
             f"{found.sign} makes the script one of several ranks by itself, and --ranks ours is for those "

@@ -64,6 +64,7 @@ def job_of(script: Script, arguments: SimpleNamespace, parameters: Sequence[clic
     name = arguments.rdzv_id or _name(script, arguments)
     address, port = _meeting(arguments, name)
     asked, hidden = _asked(arguments.env)
+    token = _token(engine, bool(hosts))
     return LaunchJob(
         command=tuple(rank_command(script, arguments, parameters, engine)),
         folder=os.getcwd(),
@@ -78,8 +79,8 @@ def job_of(script: Script, arguments: SimpleNamespace, parameters: Sequence[clic
         interface=arguments.interface or "",
         max_restarts=arguments.max_restarts or 0,
         group_timeout_seconds=arguments.group_timeout or PATIENCE_SECONDS,
-        environment={**_environment(engine, arguments), **asked},
-        secrets=hidden,
+        environment={**_environment(engine, arguments), **token, **asked},
+        secrets=hidden | token.keys(),
         options=tuple(arguments.engine_option),
         image=arguments.image or "",
     )
@@ -113,6 +114,19 @@ def _environment(engine: str, arguments: SimpleNamespace) -> dict[str, str]:
         group_timeout_seconds=arguments.group_timeout or PATIENCE_SECONDS,
     )
     return carried | variables_of(launched, carried)
+
+
+def _token(engine: str, hosts_are_named: bool) -> dict[str, str]:
+    """The secret by which ranks on several hosts know each other: the user's own, or one for this job. None
+    if a person starts each host, since no host knows what another would draw.
+    """
+    from ..launch.engines.catalog import ENGINES
+    from ..launch.job_key import VARIABLE
+
+    does = ENGINES[engine].does
+    if does.starts_hasten or does.renders_only or not (does.hosts or hosts_are_named):
+        return {}
+    return {VARIABLE: os.environ.get(VARIABLE) or secrets.token_hex(32)}
 
 
 def _as_many(hosts: int) -> Nodes:
