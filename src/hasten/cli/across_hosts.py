@@ -57,9 +57,9 @@ def shares(launched: LaunchedRank, found: Distribution, arguments: SimpleNamespa
         told = bool(os.environ.get("MASTER_ADDR") and os.environ.get("MASTER_PORT"))
         if not told and launched.local_size < launched.size:
             raise UsageError(
-                f"the script knows of no ranks, and each of {launched.launcher}'s {launched.size} would train "
-                "all of it: set MASTER_ADDR and MASTER_PORT on all hosts, so that they find each other, or let "
-                "each train by itself with --ranks script"
+                f"the script knows of no ranks, and each of {launched.launcher}'s {launched.size} would "
+                "train all of it: set MASTER_ADDR and MASTER_PORT on all hosts, so that they find each "
+                "other, or let each train by itself with --ranks script"
             )
         return told
     if found.kind:
