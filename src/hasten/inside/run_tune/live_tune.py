@@ -56,7 +56,7 @@ class LiveTune:
         self._skip = _WARMUP_STEPS
         self._waiting, self._trial = None, None
         self._lost = self._before = 0.0
-        self._plain_steps, self._plain = 0, 0.0
+        self._plain_steps, self._plain = 0, 0.0  # without what is tried: steps, and their seconds
         self._outcomes: list[Outcome] = []
         self._tried_steps = 0
 
