@@ -4,7 +4,10 @@ is named.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +48,7 @@ class Tuned:
         self.quiet = Quiet()
         self.guard_times = 1.0
         self.epoch_steps: int | None = None
+        self.closer_times = 0.0  # what looks at a plan that is stopped take, over the first
         self.allowed: Callable[[Plan], bool] = lambda plan: True
         monkeypatch.setattr(pipeline, "this_machine", machine)
         monkeypatch.setattr(pipeline, "before_tuning", lambda *_: [])
@@ -69,18 +73,22 @@ class Tuned:
         return watched, Rhythm(0, 0, 1, seconds_a_step, epoch_steps=self.epoch_steps)
 
     def _guard(self, trials: ClockedTrials, plan: Plan, *told: Any) -> GuardVerdict:
-        *_, steps = told
+        *_, steps, most = told
         started = 3 * 0.8 * trials.start_seconds + trials.setup(plan)
+        first = self.guard_times * (started + 3 * steps * trials.speeds[0])
         try:
-            trials.spend(self.guard_times * (started + 3 * steps * trials.speeds[0]))
+            trials.spend(first)
         except BudgetOver as over:
             return not_checked(over)
-        return verdict(self.allowed(plan))
+        found = replace(verdict(self.allowed(plan)), first_seconds=first)
+        with suppress(BudgetOver), trials.limit.ending(most - first):
+            trials.spend(0.0 if found.passed else self.closer_times * first)
+        return found
 
     def _each_alone(
         self, trials: ClockedTrials, plan: Plan, *told: Any, before: int
     ) -> dict[str, GuardVerdict]:
-        alone = {name: self._guard(trials, plan.only({name}), *told) for name in plan.techniques}
+        alone = {name: self._guard(trials, plan.only({name}), *told, math.inf) for name in plan.techniques}
         return {name: verdict for name, verdict in alone.items() if not verdict.unchecked}
 
     def run(self, budget: float = 150.0) -> TuneResult:
@@ -196,6 +204,19 @@ def test_a_guard_that_stops_one_after_the_other_leaves_time_to_confirm_or_says_t
     assert result.outcome in ("gain", "not-checked")
     if result.outcome == "not-checked":
         assert "could be checked and then confirmed: try --budget" in conclusion_words(result)
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("times", [4.0, 100.0])
+def test_looking_closer_at_what_is_stopped_does_not_cost_the_rest_its_check(
+    tuned: Tuned, times: float
+) -> None:
+    """As long as there is time: what the next check takes is foreseen by how long the first look took."""
+    tuned.trials.effects, tuned.closer_times = FAST, times
+    tuned.allowed = lambda plan: "bf16" not in plan.techniques
+    result = tuned.run(300.0)
+    assert tuned.trials.now <= QUIET * 300.0
+    assert (result.outcome, "bf16" in result.plan.techniques) == ("gain", False)
 
 
 @pytest.mark.attack("truth")

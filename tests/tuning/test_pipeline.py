@@ -85,7 +85,7 @@ class Paper:
         return self.watched, Rhythm(0, 0, 1, self.watched.steps[0].seconds)
 
     def guard(
-        self, trials: Trials, plan: Plan, draws: bool, precision: str, seed: int, steps: int
+        self, trials: Trials, plan: Plan, draws: bool, precision: str, seed: int, steps: int, most: float
     ) -> GuardVerdict:
         self.guarded.append((plan, draws, precision, seed, steps))
         if self.unseen:

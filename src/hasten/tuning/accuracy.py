@@ -135,7 +135,7 @@ class Accuracy:
         names = list(plan.techniques)
         if len(names) > 1 and self.budget.affords_guard(plan, checks=2):
             self.progress.stage("looking for the technique by which the training departs")
-            with self.trials.limit.ending(self.budget.guard_most(plan, checks=2)):
+            with self.trials.limit.ending(self.budget.looks_most(plan)):
                 how = (*self._measure(plan), self.seed, self.budget.guard_steps(plan))
                 alone = each_alone(self.trials, plan, *how, before=verdict.after)
             guilty = {name: found for name, found in alone.items() if not found.passed}
@@ -156,7 +156,9 @@ class Accuracy:
         def judged(draws: bool) -> GuardVerdict:
             return self._checked(
                 plan,
-                lambda one, steps: guard(self.trials, one, draws, precision, self.seed, steps),
+                lambda one, steps: guard(
+                    self.trials, one, draws, precision, self.seed, steps, self.budget.looks_most(one)
+                ),
             )
 
         verdict = judged(draws)

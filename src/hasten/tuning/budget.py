@@ -215,6 +215,14 @@ class Budget(Deadline):
         after = (checks - 1) * self.guard(plan) + self._least_after(plan, checks, self.strain)
         return max(0.0, self._stopped - after)
 
+    def looks_most(self, plan: Plan) -> float:
+        """When nothing more is looked at that may speak for ``plan``: it must still be confirmed then, or
+        what is left of it be checked and confirmed.
+        """
+        checks = min(2, len(plan.techniques))
+        after = (checks - 1) * self.guard(plan) + self._least_after(plan, checks)
+        return max(0.0, self.left - after)
+
     def _least_after(self, plan: Plan, checks: int, times: float = 1.0) -> float:
         """Budget to keep after this many checks: for ``plan`` or, if that is too much, for its steps."""
         steps = for_steps(plan)

@@ -117,6 +117,7 @@ def more_baselines(
 
     Raises ScriptOver or WorkerError, where one does not come to its first step, or something fails.
     """
+    trials.limit.check("before more baselines were trained")
     amplified = _is_amplified(precision, draws)
     times, share = (TIMES, SHARE) if amplified else (1.0, 1.0)
     noises = [Perturbation(times * ROUNDING[precision], draws, one, before) for one in seeds]

@@ -10,6 +10,7 @@ with the baseline in float64, which shows how far the baseline itself is rounded
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -37,12 +38,19 @@ _MOST_NOISE = ROUNDING["tfloat32"]  # if single steps show more than rounding in
 
 
 def guard(
-    trials: Trials, plan: Plan, draws: bool, precision: str, seed: int, steps: int = STEPS
+    trials: Trials,
+    plan: Plan,
+    draws: bool,
+    precision: str,
+    seed: int,
+    steps: int = STEPS,
+    most: float = math.inf,
 ) -> GuardVerdict:
     """Compare the first ``steps`` steps of a training under ``plan`` with the baseline's.
 
     ``draws``: the plan may draw different random numbers from the same distributions. ``precision``: the
-    lowest the plan computes in, a key of ROUNDING.
+    lowest the plan computes in, a key of ROUNDING. ``most``: seconds from now on, after which nothing more is
+    looked at that may speak for the plan.
     """
     before, began = 0, trials.limit.clock()
     try:
@@ -53,7 +61,8 @@ def guard(
     except (PlanRefused, ScriptOver, WorkerError) as error:
         return not_checked(error)
     took = trials.limit.clock() - began
-    verdict = judged_closely(trials, plan, trainings, draws, precision, seed, steps, before)
+    with trials.limit.ending(most - took):
+        verdict = judged_closely(trials, plan, trainings, draws, precision, seed, steps, before)
     return replace(verdict, first_seconds=took)
 
 
@@ -78,6 +87,7 @@ def judged_closely(
         return unless_idle(verdict, plan, candidate.proofs)
     shown = _worst(candidate.checks) / max(_worst(perturbed.checks), ROUNDING[precision])
     try:
+        trials.limit.check("before a closer look")
         few = min(steps, CLOSER_STEPS)
         (closer,) = closer_look(trials, [plan], draws, precision, seed, few, shown, before)
     except BudgetOver:
