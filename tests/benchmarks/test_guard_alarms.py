@@ -81,7 +81,7 @@ def test_another_verdict_follows_from_other_tolerances(monkeypatch: pytest.Monke
     monkeypatch.setattr("hasten.bench.guard.single_steps.ROUNDING_TIMES", 1.0)
     again = judged_anew(kept, "now")
     assert again["outcome"] == "stopped"
-    assert again["reasons"][0].startswith("the gradient departs")
+    assert again["reasons"][0].startswith("the gradient differs")
     unwatched = {**kept, "raw": {**kept["raw"], "candidate": {"failed": "no room"}}}
     assert judged_anew(unwatched, "now") == unwatched
 

@@ -218,7 +218,8 @@ def test_more_threads_than_the_quota_lets_run() -> None:
 @pytest.mark.parametrize(("used", "device"), [(2, "cpu"), (1, "cpu"), (16, "cuda:0")])
 def test_threads_that_fit_or_do_not_matter_are_no_cause(used: int, device: str) -> None:
     machine = {"logical_cpus": 16, "quota_cpus": 2.0}
-    assert threads.look(facts(machine, threads=used, roots=(root(devices=(device,)),))) is None
+    waits = (step(shares={"data": 1.0}),) * 30
+    assert threads.look(facts(machine, threads=used, roots=(root(devices=(device,)),), steps=waits)) is None
 
 
 def test_causes_come_with_the_costliest_first() -> None:
@@ -368,7 +369,7 @@ def test_what_came_once_among_a_few_steps_says_nothing_of_the_run() -> None:
 def test_workers_that_start_anew_are_named() -> None:
     run = watched_run({"steps": 50.0, "first batches": 50.0}, epochs=1)
     (cause,) = find_causes(updating(run=run, loaders=(loader(workers=2),)))
-    assert "because its loader starts new worker processes" in cause.evidence
+    assert "because its loader starts worker processes anew" in cause.evidence
     for others in (loader(), loader(workers=2, training=False)):
         (without,) = find_causes(updating(run=run, loaders=(others,)))
         assert "anew" not in without.evidence
@@ -397,7 +398,7 @@ def test_one_worker_is_one_process() -> None:
 def test_workers_of_a_single_epoch_start_once() -> None:
     run = watched_run({"steps": 50.0, "first batches": 50.0}, epochs=1, ended=True)
     (cause,) = find_causes(updating(run=run, loaders=(loader(workers=2),)))
-    assert "whose loader starts its worker processes;" in cause.evidence
+    assert "because its loader starts worker processes;" in cause.evidence
     assert "persistent_workers" not in cause.techniques
 
 

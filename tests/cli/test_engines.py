@@ -27,9 +27,9 @@ def test_the_option_knows_all_engines() -> None:
 
 
 REFUSED = {
-    "a script that knows of no ranks": (
-        ["--engine", "torchrun", "--hosts", "h1,h2"],
-        "train.py knows of no ranks, and each of 2 would train all of it",
+    "hosts that come and go for a script that knows of no ranks": (
+        ["--nnodes", "1:2", "--rdzv-endpoint", "h1:1"],
+        "train.py knows of no ranks, so hasten divides its batches among a fixed number of hosts",
     ),
     "ranks of no engine": (["--max-restarts", "2"], "--max-restarts is for ranks that an engine starts"),
     "hosts that nobody names": (

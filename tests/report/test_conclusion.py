@@ -44,10 +44,10 @@ def said(conclusion: Conclusion, guard: GuardVerdict | None = None) -> str:
         (Conclusion("not seen"), "accuracy under the plan was not checked"),
         (Conclusion("no time"), "the budget ended before anything could be tried"),
         (Conclusion("no time", short=SHORT), f"nothing {KEPT}"),
-        (Conclusion("nothing faster", short=SHORT), f"nothing that was tried is faster. Not all {KEPT}"),
+        (Conclusion("nothing faster", short=SHORT), f"nothing tried is faster. Not all {KEPT}"),
         (
             Conclusion("nothing faster", short=replace(SHORT, spent=140.0)),
-            "nothing that was tried is faster",
+            "nothing tried is faster",
         ),
         (Conclusion("nothing applies"), "no technique applies here"),
         (Conclusion("refused", "it never trains"), "it never trains"),

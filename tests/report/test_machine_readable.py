@@ -90,6 +90,7 @@ def test_the_guard() -> None:
         "changes": [],
         "why_not": "",
         "refused": "",
+        "cut_short": False,
     }  # fmt: skip
     assert as_read(tune_json(GUARD_FAILED))["guard"]["accuracy"] == "not held"
 
@@ -204,13 +205,14 @@ def test_the_phases_of_a_profile() -> None:
 
 
 def test_the_causes_of_a_profile() -> None:
-    causes = [Cause("input", 0.6, "60% of a step is waiting for data", ("dataset_in_ram",))]
+    causes = [Cause("input", 0.6, "60% of a step is waiting for data", ("dataset_in_ram",), 0.8)]
     assert as_read(profile_json(observation(), causes))["causes"] == [
         {
             "name": "input",
             "share": 0.6,
             "evidence": "60% of a step is waiting for data",
             "techniques": ["dataset_in_ram"],
+            "bound": 0.8,
         }
     ]
     assert as_read(profile_json(observation(), []))["causes"] == []

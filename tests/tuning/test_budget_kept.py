@@ -203,7 +203,7 @@ def test_a_guard_that_stops_one_after_the_other_leaves_time_to_confirm_or_says_t
     assert tuned.trials.now <= QUIET * 150.0
     assert result.outcome in ("gain", "not-checked")
     if result.outcome == "not-checked":
-        assert "could be checked and then confirmed: try --budget" in conclusion_words(result)
+        assert "could be checked and then confirmed: after" in conclusion_words(result)
 
 
 @pytest.mark.attack("truth")

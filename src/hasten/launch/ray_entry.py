@@ -67,6 +67,7 @@ def main(path: str) -> int:
     """The exit code."""
     from hasten.launch.engines.ray import PLACE, PORT
     from hasten.launch.engines.torchrun import ENTRY
+    from hasten.saying import say
 
     with open(path, encoding="utf-8") as file:
         told = json.load(file)
@@ -97,7 +98,7 @@ def main(path: str) -> int:
     try:
         trainer.fit()
     except Exception as error:  # Ray has classes of its own for it, which change
-        print(f"hasten: Ray ended the run: {type(error).__name__}: {error}", file=sys.stderr)
+        say(f"hasten: Ray ended the run: {type(error).__name__}: {error}")
         return 1
     finally:
         ray.shutdown()

@@ -23,6 +23,7 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 def main() -> int:
     """The program's exit code; 2 where it cannot be started."""
     from hasten.inside.worker.orphans import adopt_orphans, end_orphans
+    from hasten.saying import say
 
     told = json.loads(sys.stdin.buffer.readline(_MOST_BYTES))
     adopt_orphans()
@@ -34,10 +35,9 @@ def main() -> int:
         )
     except OSError as error:
         host = os.uname().nodename
-        print(
+        say(
             f"hasten: on {host!r}: {error.strerror}: {error.filename!r}. Every host needs hasten and the "
-            "script's folder at the same places, as on a shared file system",
-            file=sys.stderr,
+            "script's folder at the same places, as on a shared file system"
         )
         return 2
     asked = threading.Event()

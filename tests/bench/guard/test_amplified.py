@@ -99,7 +99,7 @@ def test_what_none_of_them_shows_stays_refused(showing: list[More]) -> None:
     assert found.accuracy == "not held"
     assert not found.cut_short
     (reason,) = reasons(found)
-    assert reason.startswith("the loss departs from the baseline's by 0.1")
+    assert reason.startswith("the loss differs from the baseline's by 0.1")
 
 
 # ---- a unit that turns in a single step
@@ -135,9 +135,9 @@ def test_a_scale_in_most_steps_is_no_unit_that_turns() -> None:
     """Whatever more noise does to them."""
     found = judged(Watched(training(), checks(1.01)), More([], checks(1.5), 60))
     assert found.accuracy == "not held"
-    assert [reason.partition(" in ")[2] for reason in reasons(found)] == [
-        "the mean of 3 steps, where rounding explains 0.50%",
-        "most of 3 steps, where rounding explains 0.50%",
+    assert [reason.partition(" the baseline's ")[2] for reason in reasons(found)] == [
+        "on average over 3 steps, where rounding explains 0.50%",
+        "in most of 3 steps, where rounding explains 0.50%",
     ]
 
 
@@ -180,7 +180,7 @@ def test_where_time_ends_the_verdict_says_so(over: bool, monkeypatch: pytest.Mon
     found = by_more(Watched(jumped(), checks()))
     assert (found.accuracy, found.cut_short) == ("not held", True)
     *_, last = reasons(found)
-    assert last.endswith("try a longer --budget")
+    assert last.endswith("try a larger --budget")
 
 
 def test_where_they_fail_the_verdict_stands(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,7 +102,7 @@ def test_a_closer_look_for_which_time_ends_says_so(trials: Trials, monkeypatch: 
     monkeypatch.setattr(guarding, "closer_look", over)
     found = guard(trials, HARMLESS, False, "float32", seed=1, steps=STEPS)
     assert (found.accuracy, found.cut_short) == ("not held", True)
-    assert reasons(found)[-1].endswith("try a longer --budget")
+    assert reasons(found)[-1].endswith("try a larger --budget")
 
 
 @pytest.mark.parametrize("plan", FAULTS, ids=lambda plan: plan.label)

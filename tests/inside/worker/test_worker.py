@@ -705,7 +705,7 @@ for _ in range(3):
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        pytest.param(DIRECT, "train.py:15 calls Net.forward(...) itself", id="forward called directly"),
+        pytest.param(DIRECT, "train.py:15 calls Net.forward(...) directly", id="forward called directly"),
         pytest.param(SCRIPTED, "TorchScript module (Linear)", id="TorchScript", marks=pytest.mark.thorough),
     ],
 )
