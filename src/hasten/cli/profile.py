@@ -64,7 +64,8 @@ def execute(arguments: SimpleNamespace) -> int:
     require_platform()
     script = script_of(arguments)
     stage = stage_of(script, distribution_of(script), arguments)  # before any waiting
-    on = WatchOn(arguments.seconds or DEFAULT_SECONDS, arguments.seconds is not None, arguments.whole)
+    seconds, asked = arguments.seconds or DEFAULT_SECONDS, arguments.seconds is not None
+    on = WatchOn(seconds, asked=asked, whole=arguments.whole)
     with beside_nobody(Workspace(script), arguments.wait, say), Trials(stage) as trials:
         observation, _ = observe(trials, arguments.steps, arguments.warmup, on=on)
     facts = Facts(stage.seen, observation)

@@ -53,7 +53,8 @@ def _reach(launched: LaunchedRank, where: Sequence[str], key: bytes, deadline_se
             try:
                 return Joined(Meeting(address, key, deadline_seconds), address, key, None)
             except NoMeeting as error:
-                found[address] = error
+                if not isinstance(found.get(address), OtherKey):  # which says most; later it may be gone
+                    found[address] = error
         if time.monotonic() > until:
             raise UsageError(_why_not(launched, where, found, 2 * deadline_seconds))
         time.sleep(_RETRY_SECONDS)
