@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,10 @@ NETWORKS = (
 STEPS = 60
 HARMLESS, FAULT = "channels_last", SLIGHT
 ISAS = ("", "AVX2", "SSE41")  # "": all that this processor has
+MORE_BASELINES = "2026-11-25T20:55:00+00:00"  # since when more of them are trained before a plan is stopped
+OF_SINGLE_STEPS = "2026-11-25T21:22:00+00:00"  # since when single steps are held against these, too
+FIRST_LOOK, CLOSER_LOOK = 3, 8  # trainings of a run that goes no further
+Row = Mapping[str, Any]
 Case = tuple[str, str, str, int]  # processor, network, plan, seed
 
 
@@ -125,28 +129,54 @@ def one_run(case: Case) -> dict[str, Any]:
     }
 
 
-def summary(rows: Sequence[dict[str, Any]]) -> str:
-    """The table by network, and what it comes to."""
+def summary(rows: Sequence[Row]) -> str:
+    """The table by network, of the guard as it is now, and what it comes to."""
+    before = [row for row in rows if row["began"] < MORE_BASELINES]
+    rows = [row for row in rows if row["began"] >= MORE_BASELINES]
     lines = ["| network | false alarms | 1% of a layer's gradient caught |", "|---|---|---|"]
     for name in NETWORKS:
-        alarms, harmless = _stopped(rows, HARMLESS, name)
-        caught, faults = _stopped(rows, FAULT, name)
+        alarms, harmless = stopped(rows, HARMLESS, name)
+        caught, faults = stopped(rows, FAULT, name)
         lines.append(f"| {name} | {alarms} of {harmless} | {caught} of {faults} |")
-    alarms, harmless = _stopped(rows, HARMLESS)
-    caught, faults = _stopped(rows, FAULT)
-    if harmless:
-        bound = upper_bound(alarms, harmless)
-        lines += [
-            "",
-            f"{alarms} false alarms in {harmless} harmless runs, at most {bound:.1%} with 95% confidence; "
-            f"{caught} of {faults} faults caught. Harmless runs by machine and kernels:",
-            "",
-            *_by_kernels(rows),
-        ]
+    if stopped(rows, HARMLESS)[1]:
+        lines += ["", _alarm_words(rows, before), "", _look_words(rows), "", *_by_kernels(rows)]
     return "\n".join(lines)
 
 
-def _by_kernels(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+def _alarm_words(rows: Sequence[Row], before: Sequence[Row]) -> str:
+    since = [row for row in rows if row["began"] >= OF_SINGLE_STEPS]
+    alarms, harmless = stopped(before, HARMLESS)
+    caught, faults = stopped([*before, *rows], FAULT)
+    return (
+        f"Since the guard trains more baselines before it stops a plan: {_bounded(rows)}. Of these, since it "
+        f"also holds single steps against them: {_bounded(since)}. Before all that there were {alarms} in "
+        f"{harmless}. {caught} of {faults} faults were caught, before and since."
+    )
+
+
+def _bounded(rows: Sequence[Row]) -> str:
+    alarms, harmless = stopped(rows, HARMLESS)
+    if not harmless:
+        return "none"
+    bound = upper_bound(alarms, harmless)
+    return f"{alarms} false alarms in {harmless} harmless runs, at most {bound:.1%} with 95% confidence"
+
+
+def _look_words(rows: Sequence[Row]) -> str:
+    """How often a harmless plan was looked at more closely."""
+    harmless = [row for row in rows if row["plan"] == HARMLESS]
+    closely = [row for row in harmless if row["trainings"] > FIRST_LOOK]
+    more = [row for row in harmless if row["trainings"] > CLOSER_LOOK]
+    cleared = sum(row["accuracy"] == "held" for row in more)
+    alarms, _ = stopped(rows, HARMLESS)
+    return (
+        f"The first look was against {len(closely)} of the {len(harmless)}. A closer look cleared all of "
+        f"these but {alarms + cleared}, and more baselines cleared {cleared} of the rest. Harmless runs by "
+        "machine and kernels (those of one seed are alike on two kernels):"
+    )
+
+
+def _by_kernels(rows: Sequence[Row]) -> Iterator[str]:
     """How many runs there are of each machine, torch and set of instructions."""
     harmless = [row for row in rows if row["plan"] == HARMLESS]
     counted = Counter((row["machine"], row["torch"], row["isa"] or "all that it has") for row in harmless)
@@ -154,7 +184,8 @@ def _by_kernels(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield f"- {machine}, torch {torch}, {isa}: {count}"
 
 
-def _stopped(rows: Sequence[dict[str, Any]], plan: str, name: str | None = None) -> tuple[int, int]:
+def stopped(rows: Sequence[Row], plan: str, name: str | None = None) -> tuple[int, int]:
+    """How many runs of ``plan`` were not held, and of how many."""
     mine = [row for row in rows if row["plan"] == plan and name in (None, row["script"])]
     return sum(row["accuracy"] != "held" for row in mine), len(mine)
 

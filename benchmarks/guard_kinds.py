@@ -15,7 +15,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,10 @@ from tests.scripts.trial import trials_for
 from hasten.machine import this_machine
 from hasten.records.plan import Plan
 
+from . import guard_cnns
 from .false_wins import commit, rows_of
 from .guard_alarms import guarded
+from .guard_rows import counted, upper_bound
 from .results import FOLDER, now
 
 FILE = FOLDER / "guard_kinds.jsonl"
@@ -72,6 +74,7 @@ def main(arguments: Sequence[str]) -> None:
             with asked.file.open("a") as appended:
                 appended.write(json.dumps(row) + "\n")
             print(f"{', '.join(map(str, case))}: {'; '.join(row['reasons']) or row['outcome']}", flush=True)
+    print(summary(rows_of(asked.file), rows_of(guard_cnns.FILE)))
 
 
 def cases(seeds: range) -> Iterator[Case]:
@@ -97,6 +100,35 @@ def one_run(case: Case) -> dict[str, Any]:
         **{"began": at, **found, "seconds": round(time.monotonic() - began, 2)},
         **{"machine": this_machine().identity, "torch": version("torch"), "commit": commit()},
     }
+
+
+def summary(rows: Sequence[Mapping[str, Any]], of_networks: Sequence[Mapping[str, Any]]) -> str:
+    """False alarms and missed faults by kind of model; ``of_networks``: rows of benchmarks/guard_cnns.py."""
+    since = [row for row in of_networks if row["began"] >= guard_cnns.MORE_BASELINES]
+    alarms, harmless = guard_cnns.stopped(since, guard_cnns.HARMLESS)
+    caught, faults = guard_cnns.stopped(since, guard_cnns.FAULT)
+    lines = [
+        "| kind of model | false alarms in harmless runs | at most, with 95% confidence | faults missed |",
+        "|---|---|---|---|",
+        _line("convolutional network (the ten above)", alarms, harmless, faults - caught, faults),
+    ]
+    for kind in KINDS:
+        mine = [row for row in rows if row["script"] == kind]
+        lines.append(_line(kind, *_counts(mine)))
+    lines += [_line("all kinds but convolutional networks", *_counts(rows))] if rows else []
+    return "\n".join(lines)
+
+
+def _counts(rows: Sequence[Mapping[str, Any]]) -> tuple[int, int, int, int]:
+    """False alarms, of how many harmless runs; missed faults, of how many."""
+    harmless, faults = counted(rows, "harmless"), counted(rows, "fault")
+    alarms = sum(row["outcome"] == "stopped" for row in harmless)
+    return alarms, len(harmless), sum(row["outcome"] == "passed" for row in faults), len(faults)
+
+
+def _line(what: str, alarms: int, harmless: int, missed: int, faults: int) -> str:
+    bound = f"{upper_bound(alarms, harmless):.1%}" if harmless else "-"
+    return f"| {what} | {alarms} of {harmless} | {bound} | {missed} of {faults} |"
 
 
 if __name__ == "__main__":

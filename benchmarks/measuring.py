@@ -15,11 +15,13 @@ from . import (
     diagnosis,
     diagnosis_summary,
     guard_cnns,
+    guard_kinds,
     guard_page,
     known_effects,
     runs,
     search,
     slow_processes,
+    turning_units,
 )
 from .false_wins import FILES, budget_for, rows_of, summary
 from .known_effects_summary import known_effects as effects_of
@@ -58,6 +60,8 @@ def main() -> None:
         "search": search_summary(rows_of(search.FILE)),
         **guard_page.parts(pyplot(), save),
         "guard-cnns": guard_cnns.summary(rows_of(guard_cnns.FILE)),
+        "guard-kinds": guard_kinds.summary(rows_of(guard_kinds.FILE), rows_of(guard_cnns.FILE)),
+        "turning-units": turning_units.summary(rows_of(turning_units.FILE)),
     }
     page = PAGE.read_text()
     for name, text in parts.items():

@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from tests.inside.distributed.forked import workers_forked
@@ -106,6 +108,26 @@ def seen(reference: Watched, other: Watched) -> dict[str, Any]:
         for kind, sums in check.since.items():
             since.setdefault(kind, []).append(float(f"{departure(sums).residual:.3g}"))
     return {"losses": [float(f"{one:.2e}") for one in losses], "since": since}
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> str:
+    """By network, how far losses depart under noise of each size."""
+    times = sorted({each["times"] for row in rows for each in row["trainings"]})
+    head = " | ".join(f"{one:g} times" for one in times)
+    lines = [f"| network | {head} | channels_last |", "|---|" + "---|" * (len(times) + 1)]
+    for row in rows:
+        sizes = {
+            one: [_size(each["losses"]) for each in row["trainings"] if each["times"] == one] for one in times
+        }
+        cells = [f"{min(found):.4%} to {max(found):.4%}" for found in sizes.values() if found]
+        planned = _size(row[HARMLESS.label]["losses"])
+        lines.append(f"| {row['script']}, seed {row['seed']} | {' | '.join(cells)} | {planned:.4%} |")
+    return "\n".join(lines)
+
+
+def _size(departures: Sequence[float]) -> float:
+    """Root mean square."""
+    return math.sqrt(fmean(one**2 for one in departures))
 
 
 if __name__ == "__main__":
