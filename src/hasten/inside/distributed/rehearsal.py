@@ -1,8 +1,7 @@
 """A rehearsal of the first training steps: one process first, then the ranks, on the same batches.
 
-The one process writes what it found to files. The ranks read them and compare what they compute together
-from the same data: the first backward passes gradient by gradient, all steps by their course. Randomness is
-switched off (dropout) or aligned (noise) and batch norm is shared: everything else must be equal.
+The ranks compare what they compute with what the one process found: first backward passes by gradient, steps
+by their course. Dropout is off, noise aligned and batch norm shared; all else must be equal.
 """
 
 from __future__ import annotations
@@ -200,8 +199,7 @@ class Rehearsal(ThisRank):
         self._course.script_ended()
 
     # ---- findings
-    def found(self, uses: Sequence[str]) -> Findings:
-        """Call it at the end of the first optimizer step. ``uses``: what the script was seen to use."""
+    def found(self, uses: Sequence[str]) -> Findings:  # at the end of the first optimizer step
         return self._found_alone() if self._alone else self._found_together(uses)
 
     def _found_alone(self) -> Findings:
