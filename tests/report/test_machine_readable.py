@@ -89,6 +89,7 @@ def test_the_guard() -> None:
         "changes": [],
         "why_not": "",
         "refused": "",
+        "cut_short": False,
     }  # fmt: skip
     assert as_read(tune_json(GUARD_FAILED))["guard"]["accuracy"] == "not held"
 
