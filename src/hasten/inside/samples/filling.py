@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import sys
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -20,6 +19,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from ..own_offsets import open_files_anew
+from ..worker.readable import readable
 from .drawing import MakingWatch, Seen
 from .files_read import FilesRead, has_changed
 from .forked import be_quiet_and_single, end
@@ -192,7 +192,7 @@ class _Child:
 
 def _answer_of(read_end: int, deadline: float) -> Filled:
     answer = b""
-    while select.select([read_end], [], [], max(0.0, deadline - time.monotonic()))[0]:
+    while readable(read_end, deadline - time.monotonic()):
         part = os.read(read_end, 65536)
         if not part:
             break

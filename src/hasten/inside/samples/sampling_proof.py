@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..own_offsets import open_files_anew
 from ..random_state import stream_of
+from ..worker.readable import readable
 from .contents import version_of
 from .drawing import Drawing, as_another_process
 from .forked import be_quiet_and_single, end
@@ -72,7 +72,7 @@ def told_apart(torch: ModuleType, tell: Callable[[], object], seconds: float) ->
     told = b""
     deadline = time.monotonic() + seconds
     try:
-        while select.select([read_end], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        while readable(read_end, deadline - time.monotonic()):
             part = os.read(read_end, 65536)
             if not part:
                 break

@@ -23,7 +23,6 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
-import select
 import signal
 import sys
 from collections.abc import Sequence
@@ -31,6 +30,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from ..worker.orphans import adopt_orphans, end_orphans
+from ..worker.readable import readable
 from . import mounts
 from .dry_run import rehearse
 
@@ -115,7 +115,7 @@ def _enter() -> None:
         _end_as(first, told)
     os.close(held)
     die_with_parent()
-    if select.select([alive], [], [], 0)[0]:
+    if readable(alive, 0):
         os._exit(1)  # W ended before the kernel knew
     worker = os.fork()
     if worker:
