@@ -35,7 +35,8 @@ for epoch in range(30):
         seen += accuracy(out, y)
         AFTER
     EPOCH
-    open("checkpoint-%d" % MINE, "w").write(str(step))
+    with open("checkpoint-%d" % MINE, "w") as file:
+        file.write(str(step))
 tell(model=flat(model), steps=[step])
 """
 MINE = "__import__('os').getpid()"
