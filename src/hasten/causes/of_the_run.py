@@ -9,7 +9,7 @@ from ..records.facts import Facts
 from ..records.whole_run import Account, Part, account_of
 
 _WHOLE = {"run": "the run", "epochs": "an epoch", "steps": "what was watched"}
-_OF_THE_REST = 0.6
+_OF_THE_REST = 0.6  # the most by which a cause was seen to lengthen what lies outside of it
 _ALL_OF_IT = 0.95  # steps that take this much of the run count as all of it
 
 

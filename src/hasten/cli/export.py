@@ -6,6 +6,7 @@ import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+from ..saying import say
 from .common import plan_asked_for, script_of
 from .options import PLAN, TECHNIQUES, script
 
@@ -19,12 +20,15 @@ PARAMETERS = (PLAN, *TECHNIQUES, *script())
 
 def execute(arguments: SimpleNamespace) -> int:
     from ..plans.as_code import as_code
+    from ..plans.unconfirmed import caveat
     from ..report.console import Outlet
 
     script = script_of(arguments)
     saved = plan_asked_for(arguments, script)
     if not saved.plan:
         raise _nothing(script)
+    if unconfirmed := caveat(saved):
+        say(f"hasten: the plan is {unconfirmed}")
     Outlet(sys.stdout).write(as_code(saved.plan, script.label, saved.made_for, saved.measured))
     return 0
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ..scripts.workspace import Script
 
 _OWN_NAMES = {"mpi", "ccl", "shm"}  # of backends that a script may name, and torch does not know
-_TOKEN = "HASTEN_JOB_TOKEN"  # of processes of ours: nothing that a script should know
 _SAID = "HASTEN_SAID"  # tells the ranks of our mpirun that we have spoken already
 
 
@@ -226,13 +225,15 @@ def alone(
 ) -> NoReturn:
     """This process becomes the script's. ``patience_seconds``: how long a rank waits for the others."""
     from ..inside.job import OwnGroup
+    from ..launch import job_key
     from ..launch.launched_rank import launched_rank
     from ..launch.local import render
 
     if environment is None:
         launched = launched_rank(os.environ)
         environment = {**os.environ, **(launched.variables(os.environ) if launched is not None else {})}
-    environment = {name: value for name, value in environment.items() if name not in (_SAID, _TOKEN)}
+    ours = (_SAID, job_key.VARIABLE)  # between processes of ours: nothing that a script should know
+    environment = {name: value for name, value in environment.items() if name not in ours}
     named = found.kind and (instead or _OWN_NAMES & set(found.backends) or job.plan)
     if named or patience_seconds:
         job = replace(job, own_group=OwnGroup(instead, timeout_seconds=patience_seconds))
