@@ -214,6 +214,12 @@ def test_a_technique_without_effect_fails() -> None:
     assert trial.ratio is None
 
 
+def test_a_technique_without_effect_in_the_first_pair_is_not_measured_further() -> None:
+    trials = PaperTrials(effects={"malloc": 0.5}, effective=False)
+    bench_over(trials).compare(BASELINE, FAST, 10)
+    assert len(trials.workers) == 2
+
+
 @pytest.mark.parametrize(
     ("how", "detail", "expected"),
     [

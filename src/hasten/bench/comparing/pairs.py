@@ -101,7 +101,8 @@ class PairsBench:
                 done.append(self._fitting_pair(a, b, a_first=number % 2 == 0))
                 waited = self._quiet.spent_seconds - waited
                 self._pair_took(clock() - pair_began - done[-1].setups_seconds - waited)
-                if enough([pair.log_ratio for pair in done]):
+                idle = not number and without_effect(done[-1].proofs)  # further processes would show no more
+                if idle or enough([pair.log_ratio for pair in done]):
                     break
             failure = without_effect(done[-1].proofs) or None
         except ScriptOver as over:
