@@ -129,6 +129,16 @@ def regular_steps(steps: Sequence[Step], rhythm: Rhythm) -> list[Step]:
     return [step for step in steps if rhythm.regular(step)]
 
 
+def seconds_beyond_steps(steps: Sequence[Step], rhythm: Rhythm) -> float | None:
+    """What fell into steps besides themselves: evaluations, new epochs, saves. None without a regular step.
+    Regular steps that take longer than usual add nothing to it.
+    """
+    usual = [step.seconds for step in steps if rhythm.regular(step)]
+    if not usual:
+        return None
+    return sum(max(0.0, step.seconds - median(usual)) for step in steps if not rhythm.regular(step))
+
+
 def measure(steps: Sequence[Step], rhythm: Rhythm, discard: int = 1) -> Block | None:
     """The block's times; None if fewer than two regular cycles are left to time, or none with known samples:
     to compare per step instead would compare a different number.

@@ -48,7 +48,7 @@ from .pair import Pair
 from .pair_costs import PairCosts, seconds_trained
 from .pairs import Enough, MeasureFailed, PairsBench
 from .quiet import Quiet
-from .steps import STEPS, Block, Rhythm, measure, spoilt
+from .steps import STEPS, Block, Rhythm, measure, seconds_beyond_steps, spoilt
 
 _AT_ONCE_SECONDS = 0.5  # between two looks at what occurred
 _LATEST_STEPS = 5  # steps whose median says how slow they are
@@ -177,10 +177,10 @@ class StretchBench(PairsBench):
         assert course is not None, "it was just looked for"
         steps = self._scouts[changing(a)][course.cuts[0] : course.cuts[-1]]
         each = course.seconds / len(course.lengths)
-        regular = [step.seconds for step in steps if self._rhythm.regular(step)]
-        if not regular or not all(map(is_told, outside_steps(a, b))):
+        beyond = seconds_beyond_steps(steps, self._rhythm)
+        if beyond is None or not all(map(is_told, outside_steps(a, b))):
             return Seen(each)
-        return Seen(each, max(0.0, 1 - len(steps) * median(regular) / course.seconds))
+        return Seen(each, beyond / course.seconds)
 
     def _unseen(self, parts: Parts, training: Plan, seconds: float, failure: str) -> Unseen:
         steps = self._scouts.get(training, [])
