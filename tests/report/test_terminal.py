@@ -151,7 +151,7 @@ def test_the_guard_failed() -> None:
 def test_accuracy_that_could_not_be_checked_is_neither_held_nor_lost() -> None:
     report = " ".join(tune_report(NOT_CHECKED).split())
     assert "Nothing is claimed: accuracy could not be checked: the script's process was killed" in report
-    assert "No plan was written. The accuracy check holds three trainings in memory at once" in report
+    assert "No plan is confirmed. The accuracy check holds three trainings in memory at once" in report
     for claim in ("Accuracy held", "Accuracy is not held", "No gain found", "Train as before", "plan.toml"):
         assert claim not in report
 

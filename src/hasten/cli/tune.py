@@ -100,15 +100,15 @@ def execute(arguments: SimpleNamespace) -> int:
     if arguments.json is not None:
         write_json(tune_json(result), arguments.json)
     plan_path = Workspace(script).plan_path
-    if result.outcome == "not-checked":
-        left = best_so_far(script, _rank_options(arguments))
-        if left:
-            say(f"hasten: {left}")
     try:
         print_tune(result, console_for(arguments.json), script.label, plan_path)
     except OutputLost as lost:
         raise OutputLost(f"{lost}; the plan is in {plan_path}" if result.plan else str(lost)) from None
-    return NOT_CHECKED if result.outcome == "not-checked" else 0
+    if result.outcome != "not-checked":
+        return 0
+    if left := best_so_far(script, _rank_options(arguments)):
+        say(f"hasten: {left}")
+    return NOT_CHECKED
 
 
 def budget_seconds(budget: float | ShareOfRun, script: Script) -> float:

@@ -197,7 +197,7 @@ def _next(result: TuneResult, script: str, plan_path: Path) -> list[str]:
     if result.plan:
         return [f"The plan is in {plan_path}. Train under it:", run]
     if result.outcome == "not-checked" and result.guard is not None:
-        return [f"No plan was written. {advice(result.guard.why_not)}"]
+        return [f"No plan is confirmed. {advice(result.guard.why_not)}"]
     return ["Train as before; nothing tried makes it faster here."]
 
 
