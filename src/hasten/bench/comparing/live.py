@@ -72,8 +72,7 @@ class LiveBench:
         began = clock()
         self._take(replace(self._rhythm, steps_in_all=self._ends.script_steps))
         comparison = _Comparison(self._rhythm.between(a, b))
-        failure, cut_short = None, False
-        gathered = empty = 0
+        failure, cut_short, gathered, empty = None, False, 0, 0
         try:
             while not comparison.decided and (clock() - began < seconds or comparison.too_few):
                 try:
@@ -273,11 +272,12 @@ class _Comparison:
 
     @property
     def decided(self) -> bool:
-        """Clear, or known well, or as many ABBA blocks as are worth it. Stopping early bends the interval a
-        little: it steers the search and is never a claim.
+        """Clear, or known well, or without effect, or as many ABBA blocks as are worth it. Stopping early bends
+        the interval a little: it steers the search and is never a claim.
         """
         ratio = robust_interval(self.log_ratios, "ABBA blocks", 0.99)
-        if clearly_worse([log_ratio for log_ratio, contended in self._log_ratios if not contended]):
+        idle = self.gathered == 1 and without_effect(self.proofs)
+        if idle or clearly_worse([log_ratio for log_ratio, contended in self._log_ratios if not contended]):
             return True
         if self.too_few or ratio is None:
             return False
