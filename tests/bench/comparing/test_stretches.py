@@ -85,6 +85,32 @@ def test_a_plan_that_evaluates_less_often_fails() -> None:
     assert trial.failure == "evaluation came by 0 times in steps in which plain training has it 1 times"
 
 
+UNEVEN = (0.01, 0.012, 0.009, 0.011, 0.0105)
+
+
+@pytest.mark.attack("truth")
+def test_a_search_for_what_acts_between_steps_is_not_spoilt_by_steps() -> None:
+    """Processes of different speed: what comes between epochs takes as much longer, but steps cancel."""
+    run = PaperRun(speeds=UNEVEN, shorter={"quick_eval": 0.25}, **SHORT)  # type: ignore[arg-type]
+    spread = [max(logs) - min(logs) for logs in _searched_and_confirmed(run)]
+    assert spread[0] < 0.6 * spread[1]
+
+
+@pytest.mark.attack("truth")
+def test_a_search_for_what_leaves_work_behind_counts_steps_as_they_were() -> None:
+    run = PaperRun(speeds=UNEVEN, shorter={"late_saves": 0.25}, **SHORT)  # type: ignore[arg-type]
+    searched, confirmed = _searched_and_confirmed(run, WRITES_LATER)
+    assert searched == pytest.approx(confirmed)
+
+
+def _searched_and_confirmed(run: PaperRun, plan: Plan = QUICK) -> list[tuple[float, ...]]:
+    found = []
+    for early in (True, False):
+        run.workers.clear()
+        found.append(compared(run, plan, pairs=2, early=early).log_ratios)
+    return found
+
+
 def test_nothing_that_changes_nothing_is_found() -> None:
     trial = compared(PaperRun(**SHORT))  # type: ignore[arg-type]
     assert trial.log_ratios == pytest.approx([0.0] * 4)

@@ -272,8 +272,8 @@ class _Comparison:
 
     @property
     def decided(self) -> bool:
-        """Clear, or known well, or without effect, or as many ABBA blocks as are worth it. Stopping early bends
-        the interval a little: it steers the search and is never a claim.
+        """Clear, or known well, or without effect, or as many ABBA blocks as are worth it. Stopping early
+        bends the interval a little: it steers the search and is never a claim.
         """
         ratio = robust_interval(self.log_ratios, "ABBA blocks", 0.99)
         idle = self.gathered == 1 and without_effect(self.proofs)
