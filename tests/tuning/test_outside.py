@@ -29,6 +29,10 @@ def of(name: str, *parts: str, share: float | None = None) -> Candidate:
     return Candidate(outside(name, *parts), [{}], share=share)
 
 
+def fresh(name: str) -> Candidate:
+    return Candidate(outside(name, "steps", scope="process"), [{}])
+
+
 def plan_of(*names: str) -> Plan:
     return Plan({name: {} for name in names})
 
@@ -65,6 +69,22 @@ def test_what_takes_a_small_one_last_and_in_combination() -> None:
     bench = ScriptedBench({"quick": 0.95, "fast": 0.7}, outside=EVALUATION, share=0.1)
     search_over(bench).run([of("quick", "evaluation"), candidate("fast")])
     assert bench.asked[-1] == (plan_of("fast"), plan_of("fast", "quick"))
+
+
+@pytest.mark.parametrize(
+    ("faster", "order"), [(0.3, ["fast", "quick", "threads"]), (0.9, ["fast", "threads", "quick"])]
+)
+def test_what_takes_a_larger_share_of_faster_steps_comes_before_fresh_processes(
+    faster: float, order: list[str]
+) -> None:
+    """An evaluation of a tenth of the run takes a quarter of it where a step takes 0.3 of its time."""
+    bench = ScriptedBench({"fast": faster, "quick": 0.8, "threads": 0.9}, outside=EVALUATION, share=0.1)
+    search = search_over(bench)
+    found = search.run([candidate("fast"), of("quick", "evaluation"), fresh("threads")])
+    assert found == plan_of("fast", "threads", "quick")
+    rows = [row for row in search.tried if not row.ablation]
+    assert [row.technique for row in rows] == order
+    assert rows[order.index("quick")].against == plan_of(*order[: order.index("quick")])
 
 
 def test_the_largest_share_comes_first() -> None:
