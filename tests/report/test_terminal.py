@@ -15,8 +15,7 @@ from hasten.records.caution import Caution
 from hasten.records.comparison import SingleSteps, StepDeparture
 from hasten.records.conclusion import Conclusion, Looks
 from hasten.records.observation import GpuMemory, Observation
-from hasten.records.reasons import WhyNot
-from hasten.records.result import Refused, TuneResult
+from hasten.records.result import TuneResult
 from hasten.records.trial import Ratio
 from hasten.records.verdict import GuardVerdict, Invariants, TooLittleTime
 from hasten.report.conclusion import conclusion_words
@@ -58,8 +57,7 @@ def test_a_gain() -> None:
         "  Not measured with 1 thread: the budget ended before.",
         "  More than 2 threads gain nothing.",
         "",
-        "Not tried:",
-        "  malloc: needs glibc, found musl; and more",
+        "Do not apply here (hasten techniques train.py says why): malloc.",
         "",
         "The whole plan trains 1.25 times faster (1.18 to 1.33, 6 pairs of fresh processes).",
         "Plan: threads (count=2), bf16.",
@@ -110,15 +108,6 @@ def test_a_gain_over_whole_stretches_of_the_run() -> None:
         "That is over whole stretches of the run, with everything in them; regular steps alone: 1.00x "
         "(0.98 to 1.02)." in report
     )
-
-
-def test_techniques_that_have_a_reason_in_common_share_a_line() -> None:
-    no_gpu, late = WhyNot("said", "no GPU here"), WhyNot("no time in combination")
-    refused = [Refused(name, (why,)) for name, why in (("tf32", no_gpu), ("malloc", late), ("fp8", no_gpu))]
-    report = tune_report(replace(GAIN, refused=(*refused, Refused("bf16", (late,)))))
-    assert "Not tried:\n  tf32, fp8: no GPU here\n" in report
-    assert "In the plan, not measured again in combination with the others: malloc, bf16.\n" in report
-    assert "Not tried" not in tune_report(replace(GAIN, refused=(refused[1],)))
 
 
 def test_what_processes_besides_the_pairs_showed() -> None:

@@ -269,7 +269,7 @@ def test_what_excludes_each_other_is_not_joined() -> None:
     search = search_over(bench)
     assert search.run([of("quick", "evaluation"), rival]) == plan_of("fast")
     (row,) = search.left_out
-    assert (row.technique, row.reasons[0].code) == ("quick", "said")
+    assert (row.technique, row.reasons[0].code) == ("quick", "excluded")
 
 
 def test_while_steps_are_searched_the_plan_holds_both() -> None:

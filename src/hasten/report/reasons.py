@@ -109,7 +109,7 @@ def _together_words(reason: Reason) -> str:
 
 def why_not_words(why: WhyNot) -> str:
     """Why a technique, or settings of it, were not tried."""
-    if why.code == "said":
+    if why.code in ("said", "by name", "not named", "excluded"):
         return why.text
     if why.code == "risk":
         return f"the risk here is {why.risk!r}, above --risk {why.allowed}"

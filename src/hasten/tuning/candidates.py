@@ -19,6 +19,7 @@ from ..records.whole_run import Account, account_of
 from .bounds import Bounds
 from .candidate import Candidate
 
+NOT_NAMED = "--only names others"
 _LARGE_SHARE = 0.3  # share of a step
 _LARGE_START = 0.2  # of a run: what shortens starts is tried early then
 _UNCLEAR = ("epoch turns", "other")
@@ -37,7 +38,8 @@ def choose(
     refused: list[Refused] = []
     for name, technique in CATALOG.items():
         if ruled_out and name in ruled_out:
-            refused.append(Refused(name, (WhyNot("said", ruled_out[name]),)))
+            text = ruled_out[name]
+            refused.append(Refused(name, (WhyNot("not named" if text == NOT_NAMED else "said", text),)))
             continue
         reasons = [WhyNot("said", text) for text in technique.refuse(facts)]
         share = share_of(technique, facts)
@@ -46,7 +48,7 @@ def choose(
         if (small := bounds.why_not(technique)) is not None:
             reasons.append(small)
         if technique.not_tried:
-            reasons.append(WhyNot("said", technique.not_tried))
+            reasons.append(WhyNot("by name", technique.not_tried))
         found = (
             technique.risk_for(facts) if reasons else technique.risk_of(technique.options(facts)[0], facts)
         )

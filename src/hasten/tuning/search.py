@@ -131,7 +131,7 @@ class Search:
         for name, settings in self._by_itself.techniques.items():
             excluded = against(self.found, name, settings, self._catalog)
             if excluded is not None:
-                self.left_out.append(Refused(name, (WhyNot("said", str(excluded)),)))
+                self.left_out.append(Refused(name, (WhyNot("excluded", str(excluded)),)))
             elif name not in self.found.techniques:
                 self.found = self.found.adding(name, settings)
         self._by_itself = BASELINE
@@ -151,7 +151,7 @@ class Search:
     def _are_starts_alone(self, names: Sequence[str]) -> bool:
         alone = all(map(self._is_for_start, names))
         for name in names if alone else ():
-            self._comparisons.leave_out(name, WhyNot("said", _ALONE))
+            self._comparisons.leave_out(name, WhyNot("by name", _ALONE))
         return alone
 
     def _is_for_start(self, name: str) -> bool:
@@ -239,7 +239,7 @@ class Search:
         """The part of a candidate that can join ``plan``; None if nothing can, and the reason is kept."""
         fitted = candidate.fitting(plan, self._catalog)
         if isinstance(fitted, Exclusion):
-            self.left_out.append(Refused(candidate.technique.name, (WhyNot("said", str(fitted)),)))
+            self.left_out.append(Refused(candidate.technique.name, (WhyNot("excluded", str(fitted)),)))
             return None
         return fitted
 
