@@ -132,7 +132,7 @@ def test_before_starts_are_compared_all_that_was_found_is_set_up(monkeypatch: py
     with ScriptBench(PaperTrials().as_trials(), RHYTHM, start_seconds=START_SECONDS) as bench:
         monkeypatch.setattr(bench, "setup", lambda plan: 20.0)
         foreseen = bench.foreseen(compiled, compiled.adding("lazy_dynamo", {}))
-    assert foreseen == pytest.approx(3 * (1.6 * START_SECONDS + 20.0))
+    assert foreseen == pytest.approx(3 * 2 * (START_SECONDS + 20.0))
 
 
 def test_the_live_worker_does_not_run_beside_pairs() -> None:

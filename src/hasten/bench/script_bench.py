@@ -138,7 +138,7 @@ class ScriptBench:
             )
             return first + LEAST_STRETCH_PAIRS * (pair + setup)
         if method == "starts":
-            return first + LEAST_PAIRS * (START_OVERLAP * self._start_seconds + setup)
+            return first + LEAST_PAIRS * 2 * (self._start_seconds + setup)
         if method == "pairs":
             return first + LEAST_PAIRS * (self._pair_seconds + setup)
         if self.live.has_worker_for(a):

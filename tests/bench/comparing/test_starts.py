@@ -41,6 +41,16 @@ def test_the_ratio_is_of_starts() -> None:
     assert trial.breakeven_steps is None
 
 
+def test_each_process_has_the_machine_to_itself() -> None:
+    running: list[int] = []
+
+    def start(worker: PaperWorker) -> None:
+        running.append(sum(not one.stopped for one in worker.trials.workers))
+
+    bench_over(PaperTrials(on_start=start)).compare(BASELINE, QUICK, 2)
+    assert running == [1, 1, 1, 1]
+
+
 def test_no_step_is_trained_but_the_first() -> None:
     trials = PaperTrials()
     bench_over(trials).compare(BASELINE, QUICK, 2)
