@@ -12,6 +12,7 @@ from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.script_bench import ScriptBench
 from hasten.bench.workers.limit import Limit
 from hasten.records.plan import BASELINE, Plan
+from hasten.records.trial import Trial
 from tests.bench.paper_epochs import QUICK, START_SECONDS, PaperRun, known
 from tests.bench.paper_workers import PaperTrials, PaperWorker
 
@@ -166,6 +167,21 @@ def test_what_is_slow_to_set_up_is_foreseen_to_be_until_it_is_known() -> None:
         assert bench.foreseen(compiled, both) < more  # it is set up already
         bench.compare(BASELINE, compiled, 1.0)
         assert bench.foreseen(BASELINE, compiled) < more
+
+
+def test_what_is_compiled_for_one_number_of_threads_is_compiled_again_for_another() -> None:
+    compiled = Plan({"compile": {"mode": "default"}})
+    with bench_over(PaperTrials()) as bench:
+        known = bench.foreseen(compiled, compiled.adding("malloc", {}))
+        assert bench.foreseen(compiled, compiled.adding("threads", {"count": 1})) >= known + 20
+
+
+def test_a_slow_set_up_is_slower_in_a_process_that_starts_with_it() -> None:
+    compiled, copied = Plan({"compile": {"mode": "default"}}), Plan({"bf16": {}})
+    with bench_over(PaperTrials()) as bench:
+        for plan in (compiled, copied):
+            bench.learn(Trial(BASELINE, plan, "live", (), None, None, None, 1.0, 7.0))
+        assert (bench.setup(compiled), bench.setup(copied)) == (14.0, 7.0)
 
 
 RANKS = Plan({"processes": {"count": 2}})

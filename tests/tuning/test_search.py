@@ -72,6 +72,20 @@ def test_what_cannot_pay_before_the_script_ends_is_not_kept(steps: int, kept: bo
     assert reason_words(search.tried[0].reason).endswith("and the script ends after 999") is not kept
 
 
+@pytest.mark.parametrize(("effect", "kept"), [(0.98, False), (0.95, True)])
+def test_a_slow_set_up_takes_a_clear_gain(effect: float, kept: bool) -> None:
+    """Every process of the guard and of the confirmation pays for it."""
+    search = search_over(ScriptedBench({"compile": effect}))
+    assert search.run([candidate("compile")]) == (plan_of("compile") if kept else BASELINE)
+    (row,) = search.tried
+    assert (row.kept, reason_words(row.reason)) == (
+        kept,
+        "a gain"
+        if kept
+        else "a gain: not kept, because it may be below 3% and each process pays for the set-up",
+    )
+
+
 class TooLateFor(Deadline):
     """What has this technique could not be checked and confirmed any more."""
 

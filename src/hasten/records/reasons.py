@@ -25,6 +25,7 @@ Decision = Literal[
     "not checked",
     "not held",
     "left out",  # the plan was confirmed without it, and not with it
+    "too small",  # a gain, but not a clear one, and its set-up is slow
     "too late",  # its set-up takes too long to check and confirm it within the budget
 ]
 

@@ -18,6 +18,7 @@ _INSTEAD = {  # of what was found
 _THEREFORE = {
     "settings stay": ": the previous settings stay",
     "not kept": ": not kept",
+    "too small": ": not kept, because it may be below 3% and each process pays for the set-up",
     "undecided": ": not conclusive, kept",
 }
 _AT_THE_CHECK = {

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ..bench.base import Bench
+from ..bench.comparing.decisions import CLEAR_BELOW
 from ..bench.comparing.statistics import combined
+from ..inside.techniques.catalog import CATALOG
 from ..records.plan import Plan, Settings
 from ..records.reasons import Reason, WhyNot
 from ..records.result import Refused, Tried
@@ -105,9 +107,12 @@ class Comparisons:
 
     def judged(self, trial: Trial, kept: bool, whole: Plan) -> tuple[bool, Reason]:
         """Whether a winner is adopted, and why. ``whole``: the plan that would result. If its set-up takes
-        too long to fit the end into the budget, it is left out, and the budget that would do is named.
+        too long to fit the end into the budget, it is left out, and the budget that would do is named. A
+        slow set-up is paid in every process that follows, so its gain must be clear.
         """
         reason = reason_of(trial, kept)
+        if kept and _slow_to_set_up(trial) and trial.upper() >= CLEAR_BELOW:
+            return False, replace(reason, decision="too small")
         if not kept or self._deadline.affords_end(whole):
             return kept, reason
         return False, replace(reason, decision="too late", budget=self._deadline.enough_for(whole, 0.0))
@@ -213,3 +218,9 @@ class Comparisons:
         """Add a row to what was tried, and report it."""
         self.tried.append(row)
         self._notify(row)
+
+
+def _slow_to_set_up(trial: Trial) -> bool:
+    """Whether that is known of a technique which ``b`` has in addition."""
+    new = set(trial.b.techniques) - set(trial.a.techniques)
+    return any(name in CATALOG and CATALOG[name].slow_to_set_up for name in new)
