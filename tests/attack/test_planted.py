@@ -258,7 +258,7 @@ def test_a_rollback_journal_is_not_carried_out(project: Path, content: bytes) ->
     """SQLite would remove the file that it names."""
     made()
     Path(f"{HERE.journal_path}-journal").write_bytes(content)
-    with pytest.raises(UnsafeFile, match=r"journal\.db-journal lies beside it, which hasten never makes"):
+    with pytest.raises(UnsafeFile, match=r"journal\.db-journal lies next to it, which hasten never makes"):
         journal()
 
 

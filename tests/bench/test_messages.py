@@ -179,7 +179,7 @@ def saying(body: bytes) -> Iterator[WorkerProcess]:
 @pytest.mark.parametrize(
     ("body", "what"),
     [
-        (b"epoch 1", "it is no JSON: Expecting value: line 1 column 1 (char 0)"),
+        (b"epoch 1", "it is not JSON: Expecting value: line 1 column 1 (char 0)"),
         (b'{"message": "Fire"}', "KeyError: 'Fire'"),
         (b'{"message": "StepsDone"}', "TypeError: "),
         (b'{"message": "Written"}', "Written"),

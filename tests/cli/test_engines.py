@@ -46,13 +46,13 @@ REFUSED = {
         "the engine slurm does not take --nnodes 1:4: it starts a fixed number of hosts",
     ),
     "other hosts than this": (["--engine", "local", "--nnodes", "2"], "the engine local does not take"),
-    "a host that is an option": (["--hosts", "-oProxyCommand=id"], "'-oProxyCommand=id' is no host"),
+    "a host that is an option": (["--hosts", "-oProxyCommand=id"], "'-oProxyCommand=id' is not a host"),
     "a port that is none": (
         ["--nnodes", "2", "--rdzv-endpoint", "h1:99999", "--ranks", "script"],
         "expected HOST:PORT, the port from 1 to 65535",
     ),
     "a place to meet with a user": (["--rdzv-endpoint", "me@h1:1"], "without a user"),
-    "a place to meet that is an option": (["--rdzv-endpoint", "-x:1"], "'-x' is no host"),
+    "a place to meet that is an option": (["--rdzv-endpoint", "-x:1"], "'-x' is not a host"),
     "two places to meet": (
         ["--rdzv-endpoint", "h1:1", "--master-addr", "h2"],
         "--rdzv-endpoint and --master-addr both say where ranks meet",

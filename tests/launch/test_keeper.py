@@ -61,7 +61,7 @@ def test_who_asks_first_waits_for_it(keeper: Keeper) -> None:
 
 
 def test_what_nobody_tells_is_waited_for_no_longer_than_asked(keeper: Keeper) -> None:
-    with pytest.raises(TimeoutError, match="nobody told 'never'"):
+    with pytest.raises(TimeoutError, match="no process has sent 'never'"):
         guest(keeper).get("never", 0.01)
 
 
@@ -177,7 +177,7 @@ def test_who_is_silent_is_named() -> None:
         with_pulse.ask("beat", rank=3, name="rank 3's process on host c")
         keeper.wait_for(lambda failure: failure is not None, PATIENCE_SECONDS)
         told = with_pulse.ask("beat", rank=3, name="")
-        assert "rank 3's process on host c was not heard of for 0.2 s" in told["why"]
+        assert "rank 3's process on host c was not heard from for 0.2 s" in told["why"]
     finally:
         keeper.close()
         MADE.pop().close()

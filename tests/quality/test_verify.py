@@ -315,7 +315,7 @@ def test_a_plan_that_the_rehearsal_refuses_is_not_trained(
 
 
 def test_a_baseline_that_tells_no_metric_ends_it_at_once(paper: Paper) -> None:
-    with pytest.raises(UsageError, match="told no metric 'f1'; it told accuracy"):
+    with pytest.raises(UsageError, match="reported no metric 'f1'; it reported accuracy"):
         paper.verified(wanted=Wanted("f1"))
     assert len(paper.order) == 1
 
@@ -323,8 +323,8 @@ def test_a_baseline_that_tells_no_metric_ends_it_at_once(paper: Paper) -> None:
 @pytest.mark.parametrize(
     ("changes", "failure"),
     [
-        ({"courses": {}}, "it told no accuracy, where the first baseline run did"),
-        ({"courses": {"accuracy": (Point(math.nan, 1.0, 1),)}}, "its accuracy is no number at the end"),
+        ({"courses": {}}, "it did not report accuracy, although the first baseline run did"),
+        ({"courses": {"accuracy": (Point(math.nan, 1.0, 1),)}}, "its accuracy is not a number at the end"),
     ],
 )
 def test_a_run_without_quality_has_failed(

@@ -180,10 +180,10 @@ def mpi_engine(machine: Machine, count: int) -> str:
 def as_one_of_its_host(
     job: Job, number: int, count: int, environment: Mapping[str, str]
 ) -> tuple[Job, tuple[int, ...], dict[str, str]]:
-    """The job of a rank that an engine started, which binds none, with its share of the host's cores; the
-    CPUs to bind it to; and its threads, where ``environment`` has none.
+    """For a rank that an engine started: its job with its share of the host's cores, the CPUs to bind it to
+    (engines bind no ranks), and the variables for its threads, unless ``environment`` sets them.
 
-    Raises UsageError where the host has too few CPUs for ``count``.
+    Raises UsageError if the host has too few CPUs for ``count``.
     """
     share = shares(job.machine, count)[number]
     job = replace(job, machine=share.part_of(job.machine), plan=plan_for(job.plan, share))
@@ -241,14 +241,14 @@ def _shares_for(machine: Machine, wish: Wish) -> list[Share]:
 
 
 def little_shared_memory(count: int, left_bytes: int | None) -> str:
-    """The message if loaders' workers of ``count`` ranks may find no room for their batches; "" if they will.
-    Ranks that exchange gradients by shm need none of it.
+    """The warning if DataLoader workers of ``count`` ranks may run out of room in /dev/shm; "" if they will
+    not. Gradients that ranks exchange by shm need no room there.
     """
     if left_bytes is None or left_bytes >= count * _SHARED_BYTES:
         return ""
     return (
-        f"/dev/shm has {left_bytes / 2**20:.0f} MB left for {count} ranks: where workers of a DataLoader "
-        "fail for want of it, make it larger (docker run --shm-size=1g) or set num_workers=0"
+        f"/dev/shm has {left_bytes / 2**20:.0f} MB left for {count} ranks: if DataLoader workers run out of "
+        "it, make it larger (docker run --shm-size=1g) or set num_workers=0"
     )
 
 

@@ -66,9 +66,9 @@ def _why_not(
     other = next((address for address, error in found.items() if isinstance(error, OtherKey)), "")
     if other:
         return (
-            f"what listens at {other} has another secret, or is of another job: set {VARIABLE} to the same "
-            "secret on all hosts (openssl rand -hex 16), and give all the same MASTER_ADDR, MASTER_PORT, job "
-            "and number of ranks"
+            f"what listens at {other} has another secret, or is of another job: set {VARIABLE} to the "
+            "same secret on all hosts (openssl rand -hex 16), and give all the same MASTER_ADDR, MASTER_PORT, "
+            "job and number of ranks"
         )
     return (
         f"rank {launched.rank} on {socket.gethostname()} did not find rank 0 within {seconds:g} s: "

@@ -43,7 +43,7 @@ class LaunchedRank:
 
 
 def port_of(job: str) -> int:
-    """Where ranks of a job meet that found no free port together; seldom that of another job."""
+    """The port where ranks meet that cannot agree on a free one; two jobs rarely get the same."""
     return _PORTS[zlib.crc32(job.encode()) % len(_PORTS)]
 
 

@@ -1,4 +1,4 @@
-"""Measures the ways between hosts, as ranks will use them: from address to address, by TCP."""
+"""Measures the links between hosts, as ranks will use them: from address to address, by TCP."""
 
 from __future__ import annotations
 

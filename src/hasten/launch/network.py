@@ -33,11 +33,11 @@ def address_towards(host: str) -> str:
                     "name it by its address in the network, or say which network by --interface"
                 )
             return address
-    raise UsageError(f"there is no way from here to {host}: is the network up?")
+    raise UsageError(f"there is no route from here to {host}: is the network up?")
 
 
 def interface_of(address: str) -> str:
-    """The name of the interface that has ``address``; "" where none is known to."""
+    """The name of the interface that has ``address``; "" if none is known to have it."""
     for name in _names():
         if address in addresses_of(name):
             return name

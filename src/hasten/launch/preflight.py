@@ -1,4 +1,4 @@
-"""Before ranks of several hosts train together: is everything there, and alike? In seconds, and in words."""
+"""Before ranks of several hosts train together: is everything there, and the same on all hosts?"""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ def _of_versions(hosts: Sequence[Host]) -> list[Fault]:
 
 
 def _of_files(hosts: Sequence[Host]) -> list[Fault]:
-    copy = "copy it from the host where it is right to all others"
+    copy = "copy it to all hosts from the one where it is right"
     found = []
     for path in dict.fromkeys(path for host in hosts for path in host.facts.files):
         odd = _odd(hosts, [host.facts.files.get(path, "") for host in hosts])
         if odd:
-            found.append(Fault(f"{path} is another file on {odd}", copy, stops=True))
+            found.append(Fault(f"{path} differs on {odd}", copy, stops=True))
     for path in dict.fromkeys(path for host in hosts for path in (*host.facts.given, *host.facts.named)):
         given = any(path in host.facts.given for host in hosts)
         contents = [{**host.facts.named, **host.facts.given}.get(path, "") for host in hosts]
@@ -105,7 +105,7 @@ def _of_links(hosts: Sequence[Host], links: Sequence[Link]) -> list[Fault]:
             found.append(
                 Fault(
                     f"nothing comes through between {pair}: {link.failed}",
-                    "let all ports through between the hosts (Gloo takes any that is free), or name the "
+                    "open all ports between the hosts (Gloo takes any that is free), or name the "
                     "interface that joins them by GLOO_SOCKET_IFNAME and MASTER_ADDR",
                     stops=True,
                 )
@@ -113,9 +113,9 @@ def _of_links(hosts: Sequence[Host], links: Sequence[Link]) -> list[Fault]:
         elif link.bytes_per_second < _SLOW_BYTES or link.latency_seconds > _SLOW_SECONDS:
             found.append(
                 Fault(
-                    f"the way between {pair} is slow: {link.latency_seconds * 1e3:.2f} ms, "
+                    f"the link between {pair} is slow: {link.latency_seconds * 1e3:.2f} ms, "
                     f"{link.bytes_per_second / 1e6:.0f} MB/s",
-                    "is there a faster network between them? MASTER_ADDR on it takes it",
+                    "if there is a faster network between them, set MASTER_ADDR to an address in it",
                 )
             )
     return found
@@ -136,7 +136,7 @@ def _of_room(hosts: Sequence[Host]) -> list[Fault]:
                 found.append(
                     Fault(
                         f"{host.name} has {amount / 2**20:.0f} MB of {what} left",
-                        f"make room there: a host that runs out of {what} ends all",
+                        f"make room there: a host that runs out of {what} ends the whole run",
                     )
                 )
     return found

@@ -1,4 +1,4 @@
-"""Where programs of engines are: the one installed beside Python wins over the first on PATH."""
+"""Where programs of engines are: the one installed next to Python wins over the first on PATH."""
 
 from __future__ import annotations
 

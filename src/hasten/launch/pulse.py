@@ -1,4 +1,4 @@
-"""A process says that it is there, hears whether others cannot go on, and looks after its ranks."""
+"""A process's heartbeat: says that it is alive, hears whether others have failed, and watches its ranks."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _DEEP = 3  # below the process that was started: a rank in a process namespace o
 
 
 class Pulse:
-    """Beats in the background until ``leave``. ``host``: this one; ``noticed`` is called there, once, with
-    what has failed.
+    """Beats in the background until ``leave``. ``host``: this one's name; ``noticed`` is called once, in
+    the background, with what has failed.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Pulse:
         self._beating = in_background(self._beat, "hasten pulse")
 
     def follow(self, processes: Mapping[int, int]) -> None:
-        """Look after these processes, by rank: one that is stopped for the deadline ends all."""
+        """Watch these processes, by rank: if one stays stopped for the deadline, all ranks are ended."""
         self._followed = dict(processes)
 
     def fail(self, failure: Failure) -> None:
@@ -81,8 +81,8 @@ class Pulse:
             if not _is_stopped(process):
                 self._stopped_since.pop(rank, None)
             elif now - self._stopped_since.setdefault(rank, now) > self._deadline:
-                why = f"rank {rank} on host {self._host} was stopped, and for {self._deadline:g} s nobody"
-                return Failure(f"{why} let it go on", 1)
+                why = f"rank {rank} on host {self._host} was stopped, and after {self._deadline:g} s nobody"
+                return Failure(f"{why} had continued it", 1)
         return None
 
 

@@ -63,7 +63,7 @@ def verify(request: VerifyRequest, say: Callable[[str], None]) -> QualityVerdict
     """Train both arms over all seeds, strictly one after another, and judge. ``say`` is told what runs.
 
     Raises ScriptError if the script fails before its first step, Refusal where it cannot be followed,
-    UsageError where it tells no metric, or is distributed itself and the plan divides it, InUse while
+    UsageError if it reports no metric, or is distributed itself and the plan divides it, InUse while
     something else is measured here.
     """
     machine, distribution = this_machine(), distribution_of(request.script)
@@ -183,13 +183,13 @@ def _order(plan: Plan, seeds: int) -> list[tuple[Plan, int]]:
 
 
 def _with_quality(run: WholeRun, metric: Metric) -> WholeRun:
-    """The same run, failed where it tells no quality, or one that is not a number."""
+    """The same run, marked as failed if it reports no quality, or one that is not a number."""
     if run.failure:
         return run
     if metric.name not in run.courses:
-        return replace(run, failure=f"it told no {metric.name}, where the first baseline run did")
+        return replace(run, failure=f"it did not report {metric.name}, although the first baseline run did")
     if not math.isfinite(final(run, metric)):
-        return replace(run, failure=f"its {metric.name} is no number at the end")
+        return replace(run, failure=f"its {metric.name} is not a number at the end")
     return run
 
 

@@ -63,7 +63,7 @@ class LaunchJob:
 
 @dataclass(frozen=True)
 class Launched:
-    """What an engine of ours tells each rank, beside what the launcher itself does.
+    """What an engine of ours tells each rank, in addition to what the launcher itself does.
 
     ``threads``: the user's own OMP_NUM_THREADS; "" where they set none, and whatever is found there is the
     launcher's. ``group_timeout_seconds``: how long a rank waits for the others, where the script does not

@@ -1,4 +1,4 @@
-"""What hosts that are to train together are like, and the ways between them."""
+"""What hosts that are to train together are like, and the links between them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 @dataclass(frozen=True)
 class HostFacts:
     """``alike``: what all hosts must have in common, by what it is called. ``files``: digests of the script
-    and of the modules beside it. ``given``: digests of files and folders that the command line names;
+    and of the modules next to it. ``given``: digests of files and folders that the command line names;
     ``named``: of those that the script does, by path.
     """
 

@@ -134,7 +134,7 @@ def check_files(path: Path) -> None:
         if safe_files.check(beside) and (size := os.stat(beside).st_size) > _MOST_BYTES:
             raise unusable(path, f"{beside.name} has {size / 2**30:.1f} GiB")
     if os.path.lexists(path.with_name(path.name + _NEVER)):
-        raise unusable(path, f"{path.name}{_NEVER} lies beside it, which hasten never makes")
+        raise unusable(path, f"{path.name}{_NEVER} lies next to it, which hasten never makes")
 
 
 def _check_header(path: Path) -> None:

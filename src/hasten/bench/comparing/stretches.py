@@ -207,7 +207,7 @@ class StretchBench(PairsBench):
         for plan in (a, b):
             course = self._course(a, b, changing(plan))
             if course is None:
-                raise MeasureFailed(f"it is not known where in a run {', '.join(self._parts)} comes by")
+                raise MeasureFailed(f"it is not known where in a run {', '.join(self._parts)} occurs")
             self._courses[plan] = course
 
     def _pair_took(self, seconds: float) -> None:

@@ -23,7 +23,7 @@ LIGHT = (
     "flags",
     "the scale of losses",
     SAMPLE,
-    "random streams",
+    "RNG states",
 )
 FULL = ("parameters", "the optimizers' state", "buffers")
 KINDS = (RATES, *LIGHT, *FULL)
@@ -135,7 +135,7 @@ class Watched:
         return [("parameters", number_of(int(bits_of(torch.cat(views))))) for views in self._sampled[1]]
 
     def _randomness(self) -> Numbers:
-        return [(f"{name}'s random stream", digest) for name, digest in self._streams.shared_digests()]
+        return [(f"{name}'s RNG state", digest) for name, digest in self._streams.shared_digests()]
 
     def _states(self) -> Iterator[tuple[str, str, Any]]:
         for optimizer in self._training.optimizers:

@@ -1,4 +1,4 @@
-"""The contract of engines: what people have already that starts processes on several hosts."""
+"""The contract of engines: programs that people already have, which start processes on several hosts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Does:
 
 @dataclass(frozen=True)
 class There:
-    """What a process of ours has started on another host, by ``remote_entry.py``."""
+    """What one of our processes has to start on another host, through ``remote_entry.py``."""
 
     host: str
     folder: str
@@ -44,16 +44,16 @@ class There:
 
     @property
     def line(self) -> str:
-        """As it is told on standard input, which then stays open as long as we live."""
+        """The line to send on its standard input, which then stays open as long as we live."""
         told = {"folder": self.folder, "environment": dict(self.environment), "argv": self.argv}
         return f"{json.dumps(told)}\n"
 
 
 @dataclass(frozen=True)
 class Start:
-    """One process of this machine. ``environment`` is set beside this process's own.
+    """One process of this machine. ``environment`` is set in addition to this process's own.
 
-    ``there``: what it is told to start on another host; None where it leads to none, or knows by itself.
+    ``there``: what it is told to start on another host; None if it starts nothing there, or needs no telling.
     """
 
     argv: tuple[str, ...]
@@ -82,11 +82,11 @@ class Submission(ABC):
 
     @abstractmethod
     def cancel(self) -> None:
-        """End it, and all that it started. Twice does no harm."""
+        """End it, and all that it started. May be called twice."""
 
     @property
     def label(self) -> str:
-        """What a person would look for: a job's number."""
+        """By which a person finds the job in its queue: its number. "" if it is in none."""
         return ""
 
 
@@ -102,10 +102,10 @@ class LaunchEngine(ABC):
 
     @abstractmethod
     def render(self, job: LaunchJob) -> Rendered:
-        """Raises UsageError where the job is nothing for this engine."""
+        """The processes and files of a job. Raises UsageError if this engine cannot run it."""
 
     def submit(self, job: LaunchJob, rendered: Rendered) -> Submission:
-        """Raises WorkerError where it cannot be started."""
+        """Start the job. Raises WorkerError if it cannot be started."""
         from .processes import Processes
 
         return Processes(rendered.starts, job.nodes)

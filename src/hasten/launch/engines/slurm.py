@@ -1,4 +1,4 @@
-"""Slurm: a batch script whose srun starts the ranks, or torchrun on each host where they may begin anew.
+"""Slurm: a batch script whose srun starts the ranks, or torchrun on each host if ranks may be restarted.
 
 Sources: sbatch(1), srun(1), squeue(1), scontrol(1).
 """
@@ -64,7 +64,7 @@ class Slurm(LaunchEngine):
         )
         number = done.stdout.strip().partition(";")[0]
         if done.returncode or not number.isdecimal():
-            raise WorkerError(f"sbatch takes no job: {done.stderr.strip() or done.stdout.strip()}")
+            raise WorkerError(f"sbatch did not accept the job: {done.stderr.strip() or done.stdout.strip()}")
         return SlurmJob(number)
 
 

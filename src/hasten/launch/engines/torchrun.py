@@ -20,14 +20,14 @@ _LAST_CALL_SECONDS = 15  # in which more hosts may join, where any number of the
 
 
 class Torchrun(LaunchEngine):
-    """Hosts that are lost are gone on without, where ``--nnodes`` says how few will do."""
+    """Goes on without hosts that are lost, if ``--nnodes`` gives a smaller number that is enough."""
 
     name = "torchrun"
     does = Does(elastic=True, restarts=True)
 
     def available(self) -> str | None:
         if importlib.util.find_spec("torch") is None:
-            return "torch is not installed beside hasten"
+            return "torch is not installed together with hasten"
         return None
 
     def render(self, job: LaunchJob) -> Rendered:

@@ -19,12 +19,12 @@ _REPORT_SECONDS = 3.0  # for hosts that waited in vain to say so
 
 
 class HostGone(RuntimeError):
-    """Another machine did not come, or the way to it broke."""
+    """Another host did not take part, or the connection to it broke."""
 
 
 class Hierarchy:
-    """An ``Engine``. ``within``: the ranks of this host, numbered by their order in ``hosts``; None where
-    there is one. ``between``: the first rank of each host, numbered as the hosts are; None in the others.
+    """An ``Engine``. ``within``: the ranks of this host, numbered by their order in ``hosts``; None if there
+    is only one. ``between``: the first rank of each host, numbered like the hosts; None in other ranks.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Hierarchy:
 
     # ---- means
     def _spread(self, tensor: torch.Tensor) -> None:
-        """Give all ranks of this host what its first has."""
+        """Broadcast ``tensor`` from this host's first rank to its others."""
         if self._within is not None:
             self._within.broadcast(tensor, 0)
 
@@ -104,7 +104,7 @@ class Hierarchy:
             raise HostGone(f"{self._who_is_missing()}: {said}") from error
 
     def _who_is_missing(self) -> str:
-        """The hosts that wait for others say so to each other: who says nothing is waited for."""
+        """Each waiting host says so in the store, so the missing hosts are those that say nothing."""
         names, here = self._hosts.names, self._hosts.here
         missing = [number for number in range(len(names)) if number != here]
         with suppress(Exception):  # rank 0's host may be the missing one
