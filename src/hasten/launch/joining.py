@@ -67,8 +67,8 @@ def _why_not(
     if other:
         return (
             f"what listens at {other} has another secret, or is of another job: set {VARIABLE} to the "
-            "same secret on all hosts (openssl rand -hex 16), and give all the same MASTER_ADDR, MASTER_PORT, "
-            "job and number of ranks"
+            "same secret on all hosts (openssl rand -hex 16), and give all the same MASTER_ADDR, "
+            "MASTER_PORT, job and number of ranks"
         )
     return (
         f"rank {launched.rank} on {socket.gethostname()} did not find rank 0 within {seconds:g} s: "

@@ -106,7 +106,7 @@ class AsyncSave(Technique):
         module = serialization(training.torch)
         self._distributed = training.torch.distributed
         if not hasattr(module, ZIP_WRITER):
-            raise NotApplicable("this torch writes files in another way")
+            raise NotApplicable("this version of torch writes files in a way that hasten does not know")
         self._synchronous = bool(settings.get("sync"))
         self._memory, self._own = training.available_bytes, private_bytes() or 0
         self._after_steps = training.after_steps
@@ -149,7 +149,7 @@ class AsyncSave(Technique):
         return open_writer
 
     def _save_file(self, file: File) -> object:
-        """Of safetensors, whose content is made at once."""
+        """Save a safetensors file: its content is made at once."""
         if os.getpid() == self._home and self._saves.any_failed:
             self._saves.wait()
             file.as_ever()
@@ -174,7 +174,7 @@ class AsyncSave(Technique):
         return None
 
     def _place_for(self, path: str) -> Place | None:
-        """None if it is saved as ever."""
+        """Where to write the file in the background; None if it is saved as usual."""
         place = place_for(path) if self._on and self._alone() else None
         if place is not None and not self._deadly.hold():
             place.drop()
@@ -183,7 +183,7 @@ class AsyncSave(Technique):
         return place
 
     def _alone(self) -> bool:
-        """Whether no other process waits for files of this one's: what it waits for is not seen."""
+        """Whether no other process may wait for files of this one: that could not be seen."""
         if os.getpid() != self._home or self._ranks():
             return False
         return self._children.only_workers()
@@ -195,8 +195,8 @@ class AsyncSave(Technique):
         )
 
     def _memory_left(self) -> int:
-        """Bytes that copies may take now: of what was available less what this process has taken since, and
-        of what is free.
+        """Bytes that copies may take now: a part of what was available less what this process has taken
+        since, or of what is free, if that is less.
         """
         left = self._memory - max(0, (private_bytes() or 0) - self._own)
         free = free_bytes()
@@ -262,7 +262,7 @@ class AsyncSave(Technique):
         self._saves.wait()
         evidence = (
             f"{self._files} files ({self._bytes / 2**20:.0f} MiB) written in the background, "
-            f"{self._seconds:.2f} s for their copies; {self._as_ever} saved as ever, for want of room"
+            f"{self._seconds:.2f} s for their copies; {self._as_ever} saved as usual, for lack of room"
         )
         return Proof(self.name, self._files > 0, evidence)
 

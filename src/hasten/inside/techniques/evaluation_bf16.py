@@ -65,7 +65,7 @@ class EvaluationBf16(Technique):
     def install(self, training: Training, settings: Settings) -> None:
         if is_one_of_several(training):
             raise NotApplicable(
-                "ranks would compare their evaluations each by itself, and the others may wait"
+                "each rank would compare its own evaluations, while the others may wait for it"
             )
         torch, device = training.torch, device_of(training)
         on_gpu = device is not None and device.type == "cuda"

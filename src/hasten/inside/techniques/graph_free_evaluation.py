@@ -102,7 +102,7 @@ class GraphFreeEvaluation(Technique):
                 lambda: _in_eval_mode(root, call, args, kwargs),
             )
         except NeedsGraph as error:  # where it is the script's own, the call raises it again
-            seen.why_not = f"without a graph a pass fails by {error}"
+            seen.why_not = f"without a graph a pass fails with {error}"
         return call(*args, **kwargs)
 
     def _gone(self, seen: _Seen) -> None:

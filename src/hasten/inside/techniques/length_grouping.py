@@ -60,12 +60,12 @@ _LEAST_SAVED = 0.05  # of the columns of batches that are padded to their longes
 
 class LengthGrouping(Technique):
     name = "length_grouping"
-    summary = "batches are made of sequences of like length"
+    summary = "batches are made of sequences of similar length"
     layer = "data"
     risk = "training"
     scope = "process"
     not_tried = (
-        "a tune compares steps as of batches of one size, and it makes other batches: "
+        "a tune compares steps scaled to one size of batches, and it changes their size: "
         "name it by --use, and let hasten verify judge it"
     )
     conflicts = conflicting(processes="ranks would wait for the one with the longest sequences")
@@ -161,7 +161,7 @@ class LengthGrouping(Technique):
         batches, read = sum(g.batches for g in used), sum(len(g.lengths) for g in used)
         columns, drawn = sum(g.columns for g in used), max(1, sum(g.columns_drawn for g in used))
         evidence = [
-            f"{batches} batches were made of sequences of like length: padded to their longest, they are "
+            f"{batches} batches were made of sequences of similar length: padded to their longest, they are "
             f"{columns / drawn:.0%} as large as those that were drawn"
         ]
         if used:

@@ -188,7 +188,7 @@ class LoaderWorkers(Technique):
                 return f"{name} is read with a timeout or a worker_init_fn, which are for workers"
             return f"{name} keeps its workers from epoch to epoch" if loader.persistent_workers else ""
         if multiprocessing.current_process().daemon:
-            return "this process may not start others"
+            return "this process cannot start others"
         if len(os.fsencode(tempfile.gettempdir())) + _SOCKET_NAME > _SOCKET_PATH:
             return f"the folder for temporary files, {tempfile.gettempdir()}, is too long for a socket's path"
         if any(tensor.device.type != "cpu" for part in chain(dataset) for tensor in _tensors_of(part)):

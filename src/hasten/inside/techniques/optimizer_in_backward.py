@@ -104,11 +104,11 @@ class OptimizerInBackward(Technique):
 
 
 class GradientsGone(RuntimeError):
-    """The script needs gradients that were freed when they had been used. To go on would train otherwise."""
+    """The script needs gradients that were used and freed. Going on would train a different model."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f"{what}; optimizer_in_backward has used and freed them by then, and did not see that coming. "
+            f"{what}; optimizer_in_backward had used and freed them by then, and could not foresee it. "
             "Train without it: hasten run --without optimizer_in_backward"
         )
 
@@ -121,7 +121,7 @@ class _Watch:
         self._came: dict[
             int, tuple[Tensor | None, int]
         ] = {}  # since the last step: each gradient, its version
-        self._there: set[int] = set()  # of which parameters a gradient would be there, had it not been freed
+        self._there: set[int] = set()  # parameters that would have a gradient, had it not been freed
         self._settings: list[object] = []  # when the first gradient came
         self._stepping = False
         self._seen = False  # a whole step
@@ -145,7 +145,7 @@ class _Watch:
             self._update(parameter)
 
     def was_read(self, parameter: Tensor, place: Place) -> None:
-        """Its gradient, by others than torch's optimizers."""
+        """Its gradient was read, by something other than torch's optimizers."""
         if id(parameter) in self._there and not self._stepping:
             self._object(f"the script reads gradients after a backward pass, at {place()}")
 
@@ -192,7 +192,7 @@ class _Watch:
         return optimizer.param_groups if optimizer is not None else []
 
     def _update(self, parameter: Tensor) -> None:
-        """The optimizer's own update, with this parameter for all it has; its state is where it always is."""
+        """The optimizer's own update of this parameter alone; its state stays where it always is."""
         optimizer = self._refer()
         if optimizer is None:  # the script goes on without it
             return
@@ -201,7 +201,9 @@ class _Watch:
         optimizer.param_groups = [{**mine, "params": [parameter]}]
         try:
             step = type(optimizer).step
-            getattr(step, "__wrapped__", step)(optimizer)  # not the wrapper: this is no step of the script's
+            getattr(step, "__wrapped__", step)(
+                optimizer
+            )  # not the wrapper: this is not a step of the script's
             parameter.grad = None
         finally:
             optimizer.param_groups, self._stepping = groups, False

@@ -112,7 +112,7 @@ class LossScaling:
         if not self.left_alone and not self.backwards:
             known = {id(p) for p in self._parameters()}
             if any(id(leaf) not in known for leaf in leaves_of(losses)):
-                self.left_alone = "the script takes gradients of other tensors than parameters"
+                self.left_alone = "the script takes gradients of tensors other than parameters"
         return not self.left_alone
 
     def _parameters(self) -> Iterator[Tensor]:
