@@ -368,7 +368,7 @@ def test_a_folder_that_is_not_there_is_torchs_error(bench: Workbench, tmp_path: 
         torch.save(STATE, tmp_path / "nowhere" / "state.pt")
 
 
-# ---- as ever
+# ---- saved as usual
 def test_other_targets_than_plain_files_are_saved_as_ever(bench: Workbench, tmp_path: Path) -> None:
     buffer = io.BytesIO()
     torch.save(STATE, buffer)
@@ -430,7 +430,7 @@ def test_without_memory_for_a_copy_it_is_as_ever(tmp_path: Path) -> None:
         assert (tmp_path / "state.pt").read_bytes() == expected
         assert sorted(os.listdir(tmp_path)) == ["plain", "state.pt"]
         (proof,) = bench.switchboard.proofs()
-        assert (proof.effective, "1 saved as ever" in proof.evidence) == (False, True)
+        assert (proof.effective, "1 saved as usual" in proof.evidence) == (False, True)
 
 
 def test_without_room_on_the_disk_it_is_as_ever(

@@ -227,7 +227,7 @@ LEFT_ALONE: dict[str, tuple[Form, str]] = {
     "codes": (lambda m, o, i: {"x": o, "codes": (1e5 * o).long()}, "whole numbers that the model returns"),
     "cancels": (lambda m, o, i: rounded_away(o), "what the model returns departs by"),
     "shape": (lambda m, o, i: o[: 1 + (o.dtype is FULL)], "has another shape in lower precision"),
-    "fails": (lambda m, o, i: fail_in_bfloat16(o), "fails by RuntimeError: no kernel"),
+    "fails": (lambda m, o, i: fail_in_bfloat16(o), "fails with RuntimeError: no kernel"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Batches of like length hold what was drawn, as often as it was drawn, and are the same by the same seed."""
+"""Batches of similar length hold what was drawn, as often as it was drawn; equal seeds give equal batches."""
 
 from __future__ import annotations
 
@@ -154,7 +154,9 @@ def test_each_epoch_has_each_sample_as_often_as_it_was_drawn(reading: Start, nam
     assert list(map(numbers, found[0])) != list(map(numbers, found[1]))
     proof = grouped.proof()
     assert proof.effective, proof.evidence
-    assert proof.evidence.startswith(f"{sum(map(len, found))} batches were made of sequences of like length")
+    assert proof.evidence.startswith(
+        f"{sum(map(len, found))} batches were made of sequences of similar length"
+    )
 
 
 def test_the_same_seed_gives_the_same_batches_and_leaves_the_streams_where_they_were(reading: Start) -> None:

@@ -185,7 +185,7 @@ def test_what_takes_long_to_set_up_is_tried_only_where_the_run_is_long_enough() 
     setups = {"compile": 60.0}
     short = run_of({"compile": 0.5}, setups=setups).train()
     assert short.plan == BASELINE
-    assert "not tried, as setting it up would take more than is left of 1% of the run" in short.said[0]
+    assert "not tried, because its set-up would take more than is left of 1% of the run" in short.said[0]
     assert "tried nothing" not in short.said[0]
     known = RunTuning(steps=1_000_000)  # 10,000 seconds
     assert run_of({"compile": 0.5}, setups=setups, tuning=known).train().plan == Plan({"compile": {}})

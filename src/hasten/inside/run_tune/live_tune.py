@@ -209,7 +209,7 @@ class LiveTune:
             self._next()
 
     def _is_too_much(self, trial: OwnTrial) -> bool:
-        """Whether the trial has cost too much. Its set-up is paid already: so it is compared at least once."""
+        """Whether the trial has cost too much. Its set-up is paid: so it is compared at least once."""
         lost = self._lost + trial.lost(self._each)
         if not trial.contest.compared:
             return lost > _FAR_TOO_MUCH * self._allowed
