@@ -68,7 +68,7 @@ def test_what_nobody_tells_is_waited_for_no_longer_than_asked(keeper: Keeper) ->
 # ---- strangers
 @pytest.mark.attack("intruders")
 def test_another_key_is_turned_away_by_name(keeper: Keeper) -> None:
-    with pytest.raises(OtherKey, match="another key"):
+    with pytest.raises(OtherKey, match="its key is not"):
         guest(keeper, b"x" * 32)
     guest(keeper).put("still", b"there")
 
