@@ -485,10 +485,10 @@ for _kind, _name in (
             lambda: Pictures(Compose([ToTensor(), turned, Normalize()])), {}, "do not end", id="more between"
         ),
         pytest.param(
-            lambda: Pictures(Compose([ToTensor(), ByPicture()])), {}, "no scale of", id="own means"
+            lambda: Pictures(Compose([ToTensor(), ByPicture()])), {}, "do more than scale", id="own means"
         ),
-        pytest.param(lambda: Pictures(Compose([Noisy()])), {}, "no scale of", id="random at the end"),
-        pytest.param(lambda: Arrays(Compose([ToTensorOfArray()])), {}, "other things than", id="arrays"),
+        pytest.param(lambda: Pictures(Compose([Noisy()])), {}, "do more than scale", id="random at the end"),
+        pytest.param(lambda: Arrays(Compose([ToTensorOfArray()])), {}, "something other than", id="arrays"),
         pytest.param(lambda: Pictures(Compose([Counting()])), {}, "own state", id="a transform with a state"),
         pytest.param(lambda: Endless(ToTensor()), {"sampler": range(10)}, "has no length", id="no length"),
         pytest.param(lambda: Doubled(Compose([ToTensor()])), {}, "unsupported operand", id="more in the set"),
@@ -578,7 +578,7 @@ def test_it_applies_to_pictures_that_are_waited_for() -> None:
     [
         ((), "no DataLoader"),
         ((loader(pictures=True, training=False),), "no DataLoader"),
-        ((loader(),), "do not end with those that make tensors"),
+        ((loader(),), "do not end with those that turn pictures"),
         ((loader(pictures=True, iterable=True, samples=None),), "as a stream"),
         ((loader(pictures=True, default_fetch=False),), "sample by sample"),
         ((loader(pictures=True, default_collate=False),), "function of the script's own"),

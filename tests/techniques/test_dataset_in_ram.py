@@ -592,7 +592,7 @@ def test_a_data_set_of_a_training_that_is_over_makes_room_and_another_does_not(s
         watched.epoch(dataset)
     assert [cache.dataset for cache in caches.caches] == [first]
     (reason,) = caches.reasons
-    assert "all samples of Rows need 0.0 GiB beside the 0.0 GiB of other data sets" in reason
+    assert "all samples of Rows need 0.0 GiB in addition to the 0.0 GiB of other data sets" in reason
     torch.optim.SGD([torch.zeros(1, requires_grad=True)])
     for _ in range(2):
         watched.epoch(third)

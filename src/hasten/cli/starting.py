@@ -26,8 +26,8 @@ _SAID = "HASTEN_SAID"  # tells the ranks of our mpirun that we have spoken alrea
 def start(
     job: Job, script: Script, found: Distribution, arguments: SimpleNamespace, told: Launched | None
 ) -> int:
-    """The exit code; does not return where the script takes our place. ``found``: how the script is trained
-    by several processes, as it reads. ``told``: by the engine of ours that started this process as a rank.
+    """The exit code; does not return if the script replaces this process. ``found``: how the script trains in
+    several processes, read from its source. ``told``: by our engine, if one started this process as a rank.
     """
     from ..doctor import BY_HAND
     from ..errors import UsageError
@@ -79,9 +79,7 @@ def start(
 def check_for_ranks(
     script: Script, found: Distribution, size: int, ranks: str | None, elastic: bool = False
 ) -> None:
-    """Raises UsageError where ``size`` ranks of an engine cannot train the script. ``ranks``: the user's
-    word.
-    """
+    """Raises UsageError if ``size`` ranks of an engine cannot train the script. ``ranks``: as in --ranks."""
     from ..errors import UsageError
     from ..launch.across_hosts import why_not_by_ranks
 
@@ -91,12 +89,12 @@ def check_for_ranks(
 
 
 def _in_one(job: Job) -> Job:
-    """One whose plan says nothing of processes."""
+    """The job with a plan that says nothing about processes."""
     return replace(job, plan=job.plan.without("processes"))
 
 
 def in_several(job: Job, count: int | None, backend: str | None) -> Job:
-    """One whose plan says how many processes there are: ``count`` of them, if that is given.
+    """The job with a plan that says how many processes there are: ``count`` of them, if that is given.
 
     Raises UsageError if the plan has something in it that cannot be trained by several.
     """

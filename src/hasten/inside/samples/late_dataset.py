@@ -15,7 +15,7 @@ from typing import Any
 from .conversions import tail_of
 from .late_pictures import Late
 
-NOT_LAST = "the transforms of {} do not end with those that make tensors of pictures"
+NOT_LAST = "the transforms of {} do not end with those that turn pictures into tensors"
 _DEPTH = 8  # data sets within each other
 
 

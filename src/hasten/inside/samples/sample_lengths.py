@@ -35,7 +35,7 @@ def lengths_of(torch: ModuleType, dataset: Any, count: int, seconds: float) -> t
     name = type(dataset).__name__
     answer = told_apart(torch, lambda: _told(torch, dataset, count, seconds), _PATIENCE * seconds)
     if answer is None:
-        return f"reading the samples of {name} in a process of its own did not end", []
+        return f"reading the samples of {name} in a separate process did not end", []
     why_not, lengths = answer
     return str(why_not), list(lengths)
 

@@ -17,8 +17,8 @@ from .visible_state import State, difference, visible_state
 @dataclass
 class Served:
     """``refer``: to the data set, which the script may drop. ``asked``: samples that were to be made, as far
-    as possible; ``stale``: why it is no longer read; ``paid``: seconds this process spent making samples for
-    it; ``before``: what was counted when counting began.
+    as possible; ``stale``: why the store is not read any more; ``paid``: seconds this process spent making
+    samples for it; ``before``: what was counted when counting began.
     """
 
     refer: Reference

@@ -52,9 +52,9 @@ State = dict[str, int]
 
 
 def visible_state(dataset: object, *functions: object, lenient: bool = False) -> State:
-    """Of a dataset and the functions (or None) that make batches of it and begin its workers. What cannot be
-    looked at, since it raises, is different each time. ``lenient``: what was too much to be looked at, and
-    what caches have counted, is not.
+    """The state of a dataset and of the functions (or None) that make its batches and start its workers. If
+    looking at it raises, the state is different each time. So it is if there is too much to look at, unless
+    ``lenient``: then that is left out, and so is what caches have counted.
     """
     try:
         look = _looked_at(dataset, functions, lenient)
@@ -67,8 +67,8 @@ def visible_state(dataset: object, *functions: object, lenient: bool = False) ->
 
 
 def generators_of(dataset: object) -> list[object]:
-    """The random generators that a dataset can draw from, as far as they are seen: those in its attributes,
-    and in globals and closures of its functions.
+    """The random generators that a dataset can draw from, as far as known: in its attributes, and in globals
+    and closures of its functions.
     """
     try:
         return _looked_at(dataset, (), True).generators
@@ -96,8 +96,8 @@ def difference(then: State, now: State) -> str:
 
 
 class _Look:
-    """One walk over objects; what was met before counts by its number alone. ``left_out``: something was
-    not looked at. ``lenient``: what caches have counted is not looked at.
+    """One walk over objects. An object that was met before is only noted by its number. ``left_out``:
+    something was not looked at. ``lenient``: what caches have counted is not looked at.
     """
 
     def __init__(self, lenient: bool = False) -> None:
@@ -117,7 +117,7 @@ class _Look:
         self.told[name] = _digest(self._tell(value, _DEEPEST))
 
     def look_at_large(self) -> None:
-        """Containers that were left for the end; those in them come after them."""
+        """Look at large containers, which were left for the end, and then at those within them."""
         for number, (name, values, depth) in enumerate(self._large):
             if number == _MOST_LARGE:
                 self.left_out = True
