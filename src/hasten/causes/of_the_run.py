@@ -14,7 +14,7 @@ _ALL_OF_IT = 0.95  # steps that take this much of the run count as all of it
 
 
 def account(facts: Facts) -> Account | None:
-    """None if the run was not watched."""
+    """The parts of the run that shares refer to; None if it was not watched."""
     run = facts.observation.run
     return account_of(run) if run is not None else None
 

@@ -139,7 +139,7 @@ def _looked(world: World, script: Script, environment: Mapping[str, str], alone:
 
 
 def _another_world(script: Script, hosts: Sequence[str], launched: LaunchedRank) -> str:
-    """Of hosts that share this folder; "" where none is seen."""
+    """Another world for the same command, on hosts that share this folder, in words; "" if none is seen."""
     from ..launch.split_worlds import another_world
     from ..scripts.workspace import Workspace
 
@@ -215,7 +215,7 @@ def _why(failure: Failure | None) -> tuple[str, int] | None:
 
 
 def _on_this_host(job: Job, world: World) -> Job:
-    """With all CPUs that the launcher has given to its processes here; some launchers bind each to a few."""
+    """The job with all CPUs that the launcher gave its processes here: some launchers bind each to a few."""
     from ..machine import this_machine
 
     given = {cpu for seat in world.by_host[world.here] for cpu in seat.cpus}

@@ -57,7 +57,7 @@ def positive_seconds(text: str) -> float:
 
 @dataclass(frozen=True)
 class ShareOfRun:
-    """Of a whole training: ``share`` of it, which takes ``seconds``, None where that was not said."""
+    """A ``share`` of a whole training, which takes ``seconds``; None if that was not given."""
 
     share: float
     seconds: float | None = None

@@ -132,7 +132,7 @@ class Training:
         self._roots.clear()
 
     def number_of(self, optimizer: Optimizer) -> int:
-        """Its index among ``optimizers``; a new one is added."""
+        """The optimizer's index among ``optimizers``; a new one is added."""
         for number, ref in enumerate(self._optimizers):
             if ref() is optimizer:
                 return number

@@ -84,7 +84,7 @@ def _has(module: str) -> bool:
 
 
 def _has_oneccl() -> bool:
-    """Where ``inside.distributed.backends.ccl`` looks for it."""
+    """Whether oneCCL is where ``inside.distributed.backends.ccl`` looks for it."""
     return Path(sys.prefix, "lib", "libccl.so.2").exists()
 
 
@@ -231,7 +231,7 @@ def ranks_of_ours(
 
 
 def _shares_for(machine: Machine, wish: Wish) -> list[Share]:
-    """By the requested layout, if any."""
+    """Each rank's share, by the requested layout, if any."""
     if not wish.bind:
         return shares(machine, wish.count)
     try:

@@ -48,12 +48,12 @@ def without_user(host: str) -> str:
 
 
 def listed(text: str) -> list[Host]:
-    """Of ``--hosts h1,h2``."""
+    """The hosts of ``--hosts h1,h2``."""
     return _distinct([Host(checked_host(part.strip(), "--hosts")) for part in text.split(",")], "--hosts")
 
 
 def in_file(path: str) -> list[Host]:
-    """Of a hostfile: one host a line, perhaps with ``slots=N`` or ``:N``; ``#`` begins a comment."""
+    """The hosts of a hostfile: one a line, perhaps with ``slots=N`` or ``:N``; ``#`` begins a comment."""
     found = []
     for number, line in enumerate(_text_of(path).split("\n"), 1):
         text = line.partition("#")[0].strip()

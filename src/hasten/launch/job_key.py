@@ -18,8 +18,8 @@ _MOST_BYTES = 256
 
 
 def job_key(environment: Mapping[str, str], job: str) -> bytes:
-    """Of the token that the user has set on all hosts, else of this user's own file, which hosts with one
-    home share. ``job``: what tells jobs of one user apart. Raises UsageError.
+    """The key, from the token that the user has set on all hosts, else from this user's own file, which hosts
+    with a common home share. ``job``: what distinguishes jobs of one user. Raises UsageError.
     """
     token = environment.get(VARIABLE, "")
     if token and len(token) < _LEAST_CHARACTERS:

@@ -151,7 +151,7 @@ class Keeper:
             self._changed.notify_all()
 
     def _lost(self, rank: int) -> None:
-        """Its connection has closed."""
+        """A guest's connection has closed."""
         with self._changed:
             guest = self._guests[rank]
             if not guest.left:

@@ -63,7 +63,7 @@ _LAUNCHERS: tuple[_Names, ...] = (  # name, then its variables: rank, size, loca
 
 
 def launched_rank(environment: Mapping[str, str]) -> LaunchedRank | None:
-    """None if no launcher started this process. Only the step of a Slurm job counts, not its batch
+    """This process's rank; None if no launcher started it. Only the step of a Slurm job counts, not its batch
     script.
     """
     for launcher, rank, size, local_rank, local_size, jobs in _LAUNCHERS:

@@ -29,7 +29,7 @@ def pairs_of(hosts: int) -> list[tuple[int, int]]:
 
 
 def measure(world: World) -> Iterator[Link]:
-    """All leaders call it; one pair at a time, so that none disturbs another. All get the same."""
+    """Measure all links, one pair at a time. All leaders call it, and all get the same result."""
     for one, other in pairs_of(len(world.by_host)):
         listener = _listen(world) if world.here == other else None
         port = world.share(listener.getsockname()[1] if listener is not None else 0)[other]

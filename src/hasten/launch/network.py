@@ -18,7 +18,7 @@ _ANY_PORT = 9  # nothing is sent
 
 
 def address_towards(host: str) -> str:
-    """Of this host. Raises UsageError where ``host`` has no address, or none that others would reach."""
+    """This host's address on the way to ``host``. Raises UsageError if others cannot reach any."""
     try:
         found = socket.getaddrinfo(host, _ANY_PORT, type=socket.SOCK_DGRAM)
     except OSError as error:

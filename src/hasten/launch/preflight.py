@@ -26,8 +26,8 @@ _ADVICE = {
 
 
 def preflight(world: World, environment: Mapping[str, str], another: str = "") -> Preflight:
-    """All leaders call it at the same time, and all get the same. ``another``: what this host has seen of
-    other worlds.
+    """Check all hosts. All leaders call it at the same time, and get the same result. ``another``: what this
+    host has seen of other worlds.
     """
     seen = next(filter(None, world.share(another)), "")
     clocks = world.share(_ahead(world))
@@ -47,7 +47,7 @@ def preflight(world: World, environment: Mapping[str, str], another: str = "") -
 
 
 def of_one_host(name: str, facts: HostFacts, environment: Mapping[str, str], another: str) -> Preflight:
-    """Where there is one process, of a launcher's world or of none."""
+    """The check if there is only one process, of a launcher's world or of none."""
     host = Host(name, (0,), "", facts)
     split = (*faults_of_world(environment, 1), *fault_of(another))
     return Preflight((host,), (), (*split, *faults_of((host,), ())))

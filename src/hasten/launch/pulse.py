@@ -48,7 +48,7 @@ class Pulse:
         self._tell("fail", why=failure.why, code=failure.code)
 
     def leave(self) -> None:
-        """From now on nobody waits for this process."""
+        """Tell the others that this process is leaving, so that they do not wait for it."""
         self._left.set()
         self._beating.join(self._deadline)
         self._tell("leave", rank=self._rank)
@@ -87,7 +87,7 @@ class Pulse:
 
 
 def deadline_of(environment: Mapping[str, str]) -> float:
-    """After how many seconds of silence a process counts as gone. Raises UsageError."""
+    """Seconds of silence after which a process counts as gone. Raises UsageError."""
     text = environment.get(DEADLINE, "")
     try:
         seconds = float(text) if text else _DEADLINE_SECONDS
@@ -116,7 +116,7 @@ def _letter(process: int) -> str:
 
 
 def _children(process: int) -> list[int]:
-    """Those that its main thread has started."""
+    """The processes that its main thread has started."""
     with suppress(OSError):
         return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
     return []

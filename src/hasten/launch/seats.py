@@ -74,7 +74,7 @@ def names_of(hosts: Sequence[Sequence[Seat]]) -> tuple[str, ...]:
 
 
 def told(hosts: Sequence[Sequence[Seat]]) -> str:
-    """In words: "h1 (ranks 0, 1), h2 (rank 2)"."""
+    """The hosts with their ranks, in words: "h1 (ranks 0, 1), h2 (rank 2)"."""
     return ", ".join(
         f"{name} ({'ranks' if len(host) > 1 else 'rank'} {_numbers(seat.rank for seat in host)})"
         for name, host in zip(names_of(hosts), hosts, strict=True)

@@ -29,7 +29,7 @@ _ADVICE = (
 
 
 def faults_of_world(environment: Mapping[str, str], hosts: int) -> list[Fault]:
-    """Where more hosts were started than the world has that this process is in."""
+    """A fault if a launcher started more hosts than this process's world has."""
     for who, name in _OUTER:
         many = environment.get(name, "")
         if many.isdecimal() and int(many) != hosts:

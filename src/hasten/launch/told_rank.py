@@ -50,9 +50,10 @@ def take(environment: MutableMapping[str, str]) -> Launched | None:
 
 
 def network_of(rank: LaunchedRank, environment: Mapping[str, str]) -> dict[str, str]:
-    """By which interface a rank is to be reached, where ranks are on several hosts and nobody has said so.
+    """Variables that name the interface by which a rank is reached, if ranks are on several hosts and the
+    user has not set them.
 
-    Raises UsageError where the other hosts would not reach it.
+    Raises UsageError if the other hosts would not reach it.
     """
     master = environment.get("MASTER_ADDR", "")
     missing = [name for name in _INTERFACES if name not in environment]

@@ -115,7 +115,7 @@ class World:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the hosts."""
+        """The hosts' names."""
         return names_of(self.by_host)
 
     @property

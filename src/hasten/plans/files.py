@@ -144,7 +144,7 @@ def check_settings(name: str, settings: Mapping[Any, Any]) -> None:
 
 
 def _kind_of(value: object) -> str:
-    """By its name in TOML."""
+    """The type of a value, by its name in TOML."""
     if isinstance(value, (list, tuple)):
         return "a list"
     if isinstance(value, Mapping):

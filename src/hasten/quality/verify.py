@@ -113,7 +113,7 @@ def _verify_alone(
 def _train(
     request: VerifyRequest, trials: Trials, folder: Path, say: Callable[[str], None]
 ) -> tuple[Metric, list[WholeRun]]:
-    """All runs, up to the first that fails."""
+    """Train all runs, up to the first that fails."""
     wanted, label = request.wanted, request.script.label
     say(f"starting {label} once, for what it prepares before its first step")
     _prepare(trials)
@@ -163,7 +163,7 @@ def _prepare(trials: Trials) -> None:
 
 
 def _rehearse(trials: Trials, plan: Plan, label: str) -> None:
-    """Where the plan is of several processes: before anything is trained to the end."""
+    """Rehearse a plan of several processes, before anything is trained to the end."""
     try:
         trials.rehearse(plan)
     except PlanRefused as refused:

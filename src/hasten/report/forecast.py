@@ -122,5 +122,5 @@ def _unit(seconds: float) -> tuple[str, float]:
 
 
 def _number(value: float) -> str:
-    """With one decimal if it has fewer than three digits before the point."""
+    """The number as text, with one decimal if it has fewer than three digits before the point."""
     return f"{value:,.{0 if abs(value) >= 100 else 1}f}"

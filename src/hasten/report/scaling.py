@@ -31,7 +31,7 @@ def scaling_lines(found: ScalingForecast, assumed: Sequence[str]) -> list[str]:
 
 
 def scaling_json(found: ScalingForecast, assumed: Sequence[str]) -> dict[str, Any]:
-    """All of it, in seconds, bytes and samples."""
+    """The whole prediction, in seconds, bytes and samples."""
     content = to_json(found)
     assert isinstance(content, dict)
     return {**content, "assumed": list(assumed)}

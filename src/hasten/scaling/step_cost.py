@@ -40,7 +40,7 @@ def _median(of_each: Sequence[Sequence[float]]) -> float:
 
 
 def _through(medians: Mapping[int, float]) -> Line:
-    """By least squares of relative errors, with neither part below zero."""
+    """The line through these points by least squares of relative errors, with neither part below zero."""
     weights = {samples: 1 / value**2 for samples, value in medians.items()}
     total = sum(weights.values())
     mean_x = sum(weights[x] * x for x in medians) / total

@@ -153,7 +153,7 @@ def _starts_before_processes(techniques: Sequence[type[Technique]]) -> list[type
 
 
 def _needs_processes(technique: type[Technique]) -> bool:
-    """By itself, to compare its steps."""
+    """Whether its steps must be compared in new processes; what steadies steps is left out."""
     return technique.scope != "live" and "steps" in technique.parts and not technique.steadies
 
 

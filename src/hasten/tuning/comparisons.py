@@ -57,7 +57,9 @@ class TimeLeft(Protocol):
 
 @dataclass(frozen=True)
 class _PutOff:
-    """Its index among what was left out, and the ``share`` of the search's time for watching."""
+    """A comparison put off: its index among what was left out, and the ``share`` of the search's time to
+    watch.
+    """
 
     at: int
     plan: Plan
@@ -113,7 +115,7 @@ class Comparisons:
         return False, replace(reason, decision="too late", budget=self._deadline.enough_for(whole, 0.0))
 
     def seek(self, name: str, a: Plan, b: Plan, seconds: float) -> Seen | Unseen:
-        """Where in a run two plans that differ outside of steps can be compared."""
+        """Find out where in a run two plans that differ outside of steps can be compared."""
         self._announce(name, a)
         return self._bench.seek(a, b, seconds)
 

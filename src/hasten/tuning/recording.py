@@ -29,7 +29,7 @@ from .request import TuneRequest
 
 
 def not_written_down(why: str) -> tuple[Caution, ...]:
-    """Nothing if all was."""
+    """Cautions about what could not be written; none if all was."""
     return (Caution("not written down", text=why),) if why else ()
 
 

@@ -125,7 +125,7 @@ class Tail:
 
 
 def between_part(kinds: Sequence[Between], steps: int, whole: bool) -> ForecastPart:
-    """All kinds together: in one process they are slow or fast together."""
+    """Seconds of all kinds together: in one process they are slow or fast together."""
     if not kinds:
         return ForecastPart("epoch ends", NOTHING, NOTHING)
     plain, planned = zip(*(kind.spans(steps, whole) for kind in kinds), strict=True)

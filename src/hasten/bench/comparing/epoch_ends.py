@@ -229,5 +229,5 @@ class EpochEnds:
 
 
 def _apart(end: EpochEnd) -> EpochEnd:
-    """With a number that none of our processes has."""
+    """The end, with a process number that none of our processes has."""
     return replace(end, process=-end.process)

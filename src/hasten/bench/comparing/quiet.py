@@ -54,7 +54,7 @@ class Quiet:
 
     @property
     def disturbed_share(self) -> float:
-        """Of all blocks so far, 0 to 1; 0 if there are too few to tell."""
+        """The share of all blocks so far that were disturbed, 0 to 1; 0 if there are too few to tell."""
         return self.disturbed_blocks / self.blocks if self.blocks >= _FEW_BLOCKS else 0.0
 
     def begin(self) -> ProcessorTime | None:

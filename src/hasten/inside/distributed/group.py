@@ -285,7 +285,9 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
 
 
 def _op(opts: object) -> str:
-    """Its name for an engine. A ``ReduceOp`` has a kind and perhaps a factor; torch also passes kinds."""
+    """The operation's name for an engine. A ``ReduceOp`` has a kind and perhaps a factor; torch also passes
+    kinds.
+    """
     given = getattr(opts, "reduceOp", _Op.SUM)
     kind: Any = given if isinstance(given, _Op) else given.op
     if kind not in _OPS:

@@ -84,7 +84,7 @@ class Watch:
 
     # ---- what differs; all ranks ask for the same
     def _explain(self, kinds: Sequence[str], step: int) -> str:
-        """In the first kind that differs: differences in the others follow from it."""
+        """What differs in the first kind that does: differences in the others follow from it."""
         for kind in kinds:
             found = self._differing("parameters" if kind == SAMPLE else kind, self._since(kind, step))
             if len(found) > _NAMED:

@@ -256,8 +256,8 @@ def cycle_length(signatures: list[tuple[int, int, int]], longest: int = 16) -> i
 
 
 def _period(signatures: Sequence[tuple[int, ...]], longest: int) -> int:
-    """0 if there is none. A remainder at an epoch's end may break the pattern, so nine steps in ten must
-    follow it.
+    """The shortest period; 0 if there is none. A remainder at an epoch's end may break the pattern, so nine
+    steps in ten must follow it.
     """
     for period in range(1, min(longest, len(signatures) // 2) + 1):
         pairs = list(zip(signatures, signatures[period:], strict=False))

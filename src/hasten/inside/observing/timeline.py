@@ -76,7 +76,7 @@ class Timeline:
         self._batches.came(samples, source)
 
     def loader_exhausted(self) -> None:
-        """It was asked for a batch and had none left."""
+        """A loader was asked for a batch and had none left."""
         if self._away():
             return
         self._fetching = False
@@ -91,7 +91,7 @@ class Timeline:
             self._stretches[-1].over = True
 
     def forward_begins(self, recording: bool) -> None:
-        """Of a trained module. ``recording``: with gradients."""
+        """The forward pass of a trained module begins. ``recording``: with gradients."""
         if (self._open is GAP or (self._open is REST and not recording)) and not self._away():
             self._turn(REST)
 
@@ -226,7 +226,7 @@ class Timeline:
         return None
 
     def _is_evaluation(self, start: int, gradients: bool = False) -> None:
-        """All stretches from ``start`` on are one evaluation."""
+        """Take all stretches from ``start`` on for one evaluation."""
         taken = self._stretches[start:]
         first = taken[0]
         if first.kind not in (FIRST, EVALUATION):  # it reads from no loader that began for it

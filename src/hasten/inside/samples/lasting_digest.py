@@ -175,7 +175,7 @@ class _Digest:
         self._put(str(getattr(value, "name", None) or getattr(value, "__name__", "")))
 
     def file(self, value: Any, depth: int) -> None:
-        """Its name; that it is unchanged is checked elsewhere."""
+        """Include a file's name; that it is unchanged is checked elsewhere."""
         self._put(str(getattr(value, "name", "")), str(getattr(value, "mode", "")))
 
     def attributes(self, value: Any, depth: int) -> None:

@@ -188,9 +188,7 @@ class SampleCaches:
 
 @dataclass(frozen=True)
 class _Disproved:
-    """That sampling is deterministic, and of which state of the data set that was found, the last of so many
-    times.
-    """
+    """Sampling was found not to be deterministic: why, for which state of the data set, and how often."""
 
     reason: str
     state: object

@@ -121,7 +121,7 @@ def _extents(
 
 
 def _extent_of(torch: ModuleType, value: Any) -> Extent | None:
-    """Of a tensor, or of one of numpy's arrays; None for a number."""
+    """The extent of a tensor or a numpy array; None for a number."""
     tensor = torch.as_tensor(value)
     if tensor.dim() > 1 and tensor.shape[0] == 1:
         tensor = tensor[0]  # as a tokenizer returns it
@@ -137,7 +137,7 @@ def _extent_of(torch: ModuleType, value: Any) -> Extent | None:
 
 
 def _extent_of_list(values: list[Any] | tuple[Any, ...]) -> Extent:
-    """Of numbers or words."""
+    """The extent of a list of numbers or words."""
     length = used = len(values)
     while used and values[used - 1] == values[-1]:
         used -= 1

@@ -209,7 +209,7 @@ def incomparable(sample: Any) -> str:
 
 
 def raw_bytes(tensor: Tensor) -> bytes:
-    """Its elements in the order of its dimensions."""
+    """The bytes of a tensor's elements in the order of its dimensions."""
     import ctypes
 
     plain = tensor.detach().cpu().contiguous()

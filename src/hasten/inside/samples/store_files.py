@@ -85,7 +85,7 @@ class Store:
 
     @classmethod
     def open(cls, path: str) -> Store | None:
-        """None if there is no store, or none of this format."""
+        """The store at ``path``; None if there is none, or none of this format."""
         folder = -1
         try:
             folder = open_folder(path)
@@ -251,7 +251,7 @@ class Writer:
         self._number, self._most_bytes = number, most_bytes
 
     def write(self, index: int, layout: bytes, files: Sequence[FileMark], body: bytes) -> bool:
-        """False if there would be more bytes than there may be. Raises OSError: see ``is_full``."""
+        """Add a sample; False if the file would get larger than allowed. Raises OSError: see ``is_full``."""
         content = _packed(layout, files, body)
         offset = os.fstat(self._data).st_size
         if offset + len(content) > self._most_bytes or len(content) > _MOST_SAMPLE:

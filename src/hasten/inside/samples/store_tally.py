@@ -23,7 +23,7 @@ class StoreTally:
             one.before = one.counts.total()
 
     def gone(self, one: Served) -> None:
-        """Its data set is gone."""
+        """Call it when the store's data set is gone."""
         self._of_gone = _sum([self._of_gone, one.counted])
         self._seconds[one.store.path] = one.store.seconds
         self._paid += one.paid

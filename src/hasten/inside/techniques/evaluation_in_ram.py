@@ -137,7 +137,7 @@ class EvaluationInRam(Technique):
         return __iter__
 
     def _kept_of(self, loader: DataLoader[object]) -> KeptBatches | None:
-        """Its batches, where it is the loader of an evaluation that they may be kept of."""
+        """The kept batches of the loader, if it is an evaluation's and its batches may be kept."""
         training = self._training
         if training is None or os.getpid() != self._home or self.name not in training.batch_providers:
             return None

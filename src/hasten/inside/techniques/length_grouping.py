@@ -141,7 +141,7 @@ class LengthGrouping(Technique):
         return ""
 
     def _grouping(self, training: Training, loader: Any) -> Grouping:
-        """Of the loader's data set; its lengths are read when it is met first."""
+        """The grouping of the loader's data set, whose lengths are read the first time."""
         dataset = loader.dataset
         if id(dataset) not in self._groupings:
             began = time.monotonic()

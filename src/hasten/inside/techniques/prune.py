@@ -223,8 +223,8 @@ class _Done:
             seen.inputs = args, kwargs
 
     def _training_began(self) -> int:
-        """Of a root that comes now: alone, as in each fold of a cross-validation, or with others, as in a
-        GAN.
+        """The step at which the training of a new root began. It comes alone, as in each fold of a
+        cross-validation, or with others, as in a GAN.
         """
         others = [seen.began for seen in self.roots.values() if not seen.over]
         return min((began for began in others if self.steps - began < _TOGETHER), default=self.steps)

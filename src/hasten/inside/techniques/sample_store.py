@@ -231,8 +231,8 @@ class SampleStore(Technique):
 
 
 def _seconds_to_make(facts: Facts, loaders: Sequence[Loader]) -> float:
-    """All samples, by as many processes as fill a store. Worker processes that are waited for make some all
-    the time. 0 if steps do not tell.
+    """Seconds to make all samples, by as many processes as fill a store. If steps wait for worker processes,
+    these make samples all the time. 0 if the steps do not show it.
     """
     seen, cpus = facts.observation, facts.machine.usable_cpus
     each, workers = samples_per_step(seen), max(loader.workers for loader in loaders)

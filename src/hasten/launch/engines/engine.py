@@ -86,7 +86,7 @@ class Submission(ABC):
 
     @property
     def label(self) -> str:
-        """By which a person finds the job in its queue: its number. "" if it is in none."""
+        """The number by which a person finds the job in its queue; "" if it is in none."""
         return ""
 
 

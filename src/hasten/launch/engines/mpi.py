@@ -26,7 +26,7 @@ def is_open_mpi(version: str) -> bool:
 
 
 class OpenMpi(LaunchEngine):
-    """Of version 4 and 5. Ranks bind themselves: mpirun would bind each to one core."""
+    """Open MPI 4 and 5. Ranks bind themselves: mpirun would bind each to one core."""
 
     name = "openmpi"
 
@@ -52,7 +52,7 @@ class OpenMpi(LaunchEngine):
 
 
 class Mpich(LaunchEngine):
-    """By Hydra, which hands on all of the environment and binds nothing."""
+    """MPICH's Hydra, which passes on all of the environment and binds nothing."""
 
     name = "mpich"
 

@@ -14,13 +14,13 @@ class Engine(Protocol):
     rank: int
 
     def all_reduce(self, tensor: Tensor, op: str) -> None:
-        """In place. ``op``: "sum", "avg", "max", "min", "product", "band", "bor" or "bxor"."""
+        """Reduce in place. ``op``: "sum", "avg", "max", "min", "product", "band", "bor" or "bxor"."""
 
     def reduce_scatter(self, output: Tensor, tensor: Tensor, op: str) -> None:
         """``output`` gets this rank's part of the result; ``tensor`` is as large as all ranks' parts."""
 
     def broadcast(self, tensor: Tensor, root: int) -> None:
-        """In place, from rank ``root``."""
+        """Copy rank ``root``'s tensor into all others', in place."""
 
     def all_gather(self, output: Tensor, tensor: Tensor) -> None:
         """``output``: each rank's ``tensor``, one after another."""

@@ -37,7 +37,7 @@ class Hierarchy:
         self._calls = 0  # between hosts
 
     def all_reduce(self, tensor: torch.Tensor, op: str) -> None:
-        """In the order of ranks within a host, then of hosts: all ranks get the same bits."""
+        """Add in the order of ranks within a host, then of hosts, so that all ranks get the same bits."""
         summed = "sum" if op == "avg" else op
         if self._within is not None:
             self._within.all_reduce(tensor, summed)

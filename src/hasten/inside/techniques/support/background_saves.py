@@ -47,8 +47,8 @@ class Place:
 
 
 def place_for(path: str) -> Place | None:
-    """None if a file cannot simply be replaced by another with its name: a device, one with several
-    names or of another owner, in a folder that nothing may be added to.
+    """Where to write a file; None if it cannot simply be replaced by another of its name: a device, one with
+    several names or of another owner, in a folder that nothing may be added to.
     """
     real, mode = os.path.realpath(path), None
     try:
@@ -162,7 +162,7 @@ class BackgroundSaves:
         self._changed.acquire()
 
     def forked(self) -> None:
-        """In the parent."""
+        """Call it in the parent after a fork."""
         self._changed.release()
 
     def forked_child(self) -> None:
