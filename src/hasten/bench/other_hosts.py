@@ -28,6 +28,7 @@ class OtherHosts:
         return str(max(self._shared(how), key=_WORSE.index))
 
     def least(self, number: int) -> int:
+        """The smallest number that a host reports."""
         return int(min(self._shared(number)))
 
     def refusals(self, mine: Sequence[str]) -> tuple[str, ...]:

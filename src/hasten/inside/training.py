@@ -122,6 +122,7 @@ class Training:
         return bool(self._optimizers)
 
     def add_root(self, module: Module) -> None:
+        """Add a trained module, which was found when it was first called."""
         number = self.roots_added
         self._roots[number] = weakref.ref(module, lambda _: self._roots.pop(number, None))
         self.roots_added += 1
@@ -140,6 +141,7 @@ class Training:
         return len(self._optimizers) - 1
 
     def add_optimizer(self, optimizer: Optimizer) -> None:
+        """Add an optimizer that the script has created, once."""
         if all(ref() is not optimizer for ref in self._optimizers):
             self._optimizers.append(weakref.ref(optimizer, self._optimizer_died))
             self._serials.append(self.optimizers_added)

@@ -22,6 +22,7 @@ _SECONDS = 10.0  # after which nothing comes through
 
 
 def pairs_of(hosts: int) -> list[tuple[int, int]]:
+    """The pairs of hosts to measure: all of them if they are few, otherwise neighbours in a ring."""
     if hosts <= _ALL_PAIRS:
         return [(one, other) for one in range(hosts) for other in range(one + 1, hosts)]
     ring = [(one, (one + 1) % hosts) for one in range(hosts)]

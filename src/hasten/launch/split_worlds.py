@@ -87,4 +87,5 @@ def _read(path: Path) -> tuple[list[str], float] | None:
 
 
 def fault_of(another: str) -> list[Fault]:
+    """The fault if ``another`` world, in words, was seen."""
     return [Fault(another, _ADVICE, stops=True)] if another else []

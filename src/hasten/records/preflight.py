@@ -55,10 +55,13 @@ class Fault:
 
 @dataclass(frozen=True)
 class Preflight:
+    """What a check of the hosts has found."""
+
     hosts: tuple[Host, ...]
     links: tuple[Link, ...]
     faults: tuple[Fault, ...]
 
     @property
     def ready(self) -> bool:
+        """Whether they can train together."""
         return not any(fault.stops for fault in self.faults)

@@ -110,6 +110,7 @@ def account_of(run: WatchedRun) -> Account:
 
 
 def named(parts: tuple[Part, ...], name: str) -> Part:
+    """The part of that name; an empty one if there is none."""
     return next((part for part in parts if part.name == name), Part(name, 0.0, 0))
 
 

@@ -39,6 +39,7 @@ def lines_of(found: Preflight) -> list[str]:
 
 
 def in_words(fault: Fault) -> str:
+    """A fault with its advice, in one line."""
     return f"{'error' if fault.stops else 'remark'}: {fault.text}. {fault.advice}"
 
 

@@ -77,7 +77,7 @@ def _communication(workload: Workload, cluster: Cluster, workers: int, backward_
 
 
 def _availability(cluster: Cluster, hosts: int) -> float:
-    """The share of time not lost to failures, to first order. Source: doi.org/10.1145/361147.361115 (Young)."""
+    """The share of time not lost to failures, to first order: https://doi.org/10.1145/361147.361115."""
     if cluster.host_failure_seconds is None:
         return 1.0
     lost = cluster.checkpoint_seconds / 2 + cluster.restart_seconds

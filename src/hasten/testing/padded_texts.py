@@ -44,6 +44,7 @@ class TextClassifier(torch.nn.Module):
         self.out = torch.nn.Linear(16, 4)
 
     def forward(self, ids: Any) -> Any:
+        """Logits (batch, 4) of ids (batch, words)."""
         padding = ids == 0
         hidden = self.embedding(ids) + self.positions[: ids.shape[1]]
         hidden = self.layer(hidden, src_key_padding_mask=padding)

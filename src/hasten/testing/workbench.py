@@ -139,6 +139,7 @@ class Workbench:
         }
 
     def restore(self, snapshot: Snapshot) -> None:
+        """Go back to ``snapshot``."""
         self.model.load_state_dict(snapshot["model"])
         self.optimizer.load_state_dict(copy.deepcopy(snapshot["optimizer"]))
         set_streams(torch, snapshot["streams"])

@@ -138,6 +138,7 @@ class Comparisons:
         return self._length.told_of(trial)
 
     def leave_out(self, name: str, why: WhyNot) -> None:
+        """Note why a technique was not tried."""
         self.left_out.append(Refused(name, (why,)))
 
     def leave_untried(self, name: str, a: Plan, b: Plan) -> None:
@@ -175,6 +176,9 @@ class Comparisons:
     def record(
         self, name: str, settings: Settings, trial: Trial, kept: bool, reason: Reason, ablation: bool = False
     ) -> None:
+        """Add a row for one technique. ``kept``: the plan keeps it; ``ablation``: measured at the end, in
+        combination with the rest of the plan.
+        """
         if kept and trial.ratio is not None and trial.method != "starts":
             self._deadline.gained(1 / trial.ratio.high)
         self.add(
@@ -196,6 +200,7 @@ class Comparisons:
         )
 
     def record_together(self, trial: Trial, together: Plan, kept: bool, again: bool) -> None:
+        """Add a row for techniques tried as one. ``again``: they will be tried again."""
         row = Tried(
             technique=TOGETHER,
             settings={},

@@ -149,6 +149,7 @@ def _check_header(path: Path) -> None:
 
 
 def unusable(path: Path, why: str) -> UnsafeFile:
+    """The error for a journal that hasten will not open."""
     return UnsafeFile(f"the journal {path} cannot be used ({why}): move it away and run again")
 
 

@@ -116,6 +116,7 @@ class Tail:
     saved: float = 0.0
 
     def part(self) -> ForecastPart:
+        """Seconds after the last step, plain and under the plan."""
         plain = self.plain.span(1.0)
         if self.planned.draws and not self.planned.others:
             return ForecastPart("tail", plain, self.planned.span(1.0))

@@ -51,6 +51,7 @@ class Search:
 
     @property
     def left_out(self) -> list[Refused]:
+        """What was not tried, and why."""
         return self._comparisons.left_out
 
     def run(self, candidates: Sequence[Candidate]) -> Plan:

@@ -55,7 +55,7 @@ class Watched:
 
 
 def go_on_to(worker: Worker, before: int, plan: Plan) -> None:
-    """Train from the first step's end to the end of the first step after ``before``: that is under ``plan``."""
+    """Train on to the end of the first step after ``before`` steps. That one is under ``plan``."""
     if before > 1:
         worker.steps(before - 1)
     if before:

@@ -89,6 +89,7 @@ class PlanRefused(Exception):
 
 
 def in_one_line(ended: ScriptEnded) -> str:
+    """How the script ended, for a message."""
     if ended.how == "completed":
         return "the script came to its end"
     if ended.how == "exit":

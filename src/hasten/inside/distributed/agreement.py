@@ -52,6 +52,7 @@ class Agreement:
             self.apart[kind] += float((given @ parts - whole).square().sum())
 
     def weights(self) -> dict[str, list[float]]:
+        """The weights to test, one for each rank: for losses that are means over a batch, and sums."""
         return {"mean": list(self.shares), "sum": [float(counts) for counts in self.counts]}
 
     def residual(self, kind: str) -> float:

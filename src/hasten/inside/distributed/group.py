@@ -247,6 +247,7 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
         return self._pairs.receive(tensors, sender, tag)
 
     def recv_anysource(self, *_: object) -> NoReturn:
+        """Raises NotImplementedError: a receiver must name the sender."""
         raise NotImplementedError(
             f"{self._name} cannot receive from any rank: name one by recv(tensor, src), or make a group that "
             "can by dist.new_group(backend='gloo')"

@@ -32,6 +32,7 @@ class OtherKey(NoMeeting):
 
 
 def send(connection: socket.socket, message: dict[str, Any]) -> None:
+    """Send one message."""
     text = json.dumps(message).encode()
     connection.sendall(struct.pack("!I", len(text)) + text)
 
@@ -58,6 +59,7 @@ def _exactly(connection: socket.socket, many: int) -> bytes:
 
 
 def proof_of(key: bytes, who: str, *drawn: str) -> str:
+    """Shows that ``who`` knows the ``key``, for numbers that both sides have ``drawn``."""
     return hmac.new(key, " ".join((who, *drawn)).encode(), "sha256").hexdigest()
 
 
@@ -125,6 +127,7 @@ class Meeting:
             raise NoMeeting(f"{self._where} is silent: {error or type(error).__name__}") from None
 
     def put(self, name: str, value: bytes) -> None:
+        """Keep ``value`` under ``name``, where every process of the job can get it."""
         self.ask("put", name=name, value=base64.b64encode(value).decode())
 
     def look(self, name: str, wait: bool = True) -> bytes | None:

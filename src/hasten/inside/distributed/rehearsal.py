@@ -196,6 +196,7 @@ class Rehearsal(ThisRank):
             file.write_text(why, encoding="utf-8")
 
     def training_ends(self) -> None:
+        """The script has ended, and with it the course that is compared."""
         self._course.script_ended()
 
     # ---- findings

@@ -65,6 +65,7 @@ class Watched:
         )  # fmt: skip
 
     def numbers(self, kind: str) -> Numbers:
+        """The numbers of a kind, each with the name of what it belongs to."""
         return self._find[kind]()
 
     def learning_rates(self) -> list[float]:

@@ -170,6 +170,7 @@ def describe_loader(iterator: LoaderIterator, training: bool, sample_bytes: int 
 
 
 def length_of(dataset: Any) -> int | None:
+    """The number of samples of a data set; None if it has no length."""
     try:
         return len(dataset)
     except TypeError:

@@ -125,6 +125,7 @@ class Observer:
 
     # ---- backward
     def backward_begins(self) -> float:
+        """Returns the time at which the backward pass begins, for ``backward_ends``."""
         self.in_backward = True
         if self.timeline is not None:
             self.timeline.backward_begins()
@@ -174,6 +175,7 @@ class Observer:
             self._forward_ended += seconds
 
     def epoch_began(self, seconds: float) -> None:
+        """A loader began again, which took these ``seconds``: they count as waiting for data."""
         self._step.restarts += 1
         self._step.data += seconds
         if self._forward_ended is not None:

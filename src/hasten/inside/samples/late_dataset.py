@@ -113,6 +113,7 @@ class LateDataset:
 
 
 def same_objects(a: Sequence[object], b: Sequence[object]) -> bool:
+    """Whether both hold the same objects, by identity, in the same order."""
     return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
 
 

@@ -100,6 +100,7 @@ class SampleCaches:
         self._stop_looking = self._training.seams.replace(DataLoader, "__iter__", beginning)
 
     def release(self, user: str) -> None:
+        """A technique stops reading from the caches. After the last one they are set aside for later."""
         self._users.discard(user)
         if self._users:
             return

@@ -40,6 +40,7 @@ class Served:
 
     @property
     def parts(self) -> list[object]:
+        """The objects that kept samples are made from; setting an attribute of one makes them stale."""
         return list(chain(self.dataset)) if self.divided is None else self.divided.parts
 
     @property

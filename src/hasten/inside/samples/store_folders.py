@@ -72,6 +72,7 @@ def remove(path: str) -> None:
 
 
 def is_full(error: OSError) -> bool:
+    """Whether there is no room left on the disk or in this user's quota, or the file is too large."""
     return error.errno in _FULL
 
 
@@ -88,6 +89,7 @@ def open_ours(folder: int, name: str, flags: int) -> int:
 
 
 def open_folder(path: str) -> int:
+    """The descriptor of a folder that only this user can write. Raises NotOurs."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     found = os.fstat(folder)
     if found.st_uid != os.geteuid() or found.st_mode & _OTHERS_WRITE:

@@ -11,6 +11,8 @@ Counted = tuple[int, int, int]
 
 
 class StoreTally:
+    """Counts the samples of a training's stores, and the time that making them took."""
+
     def __init__(self) -> None:
         self._of_gone: Counted = (0, 0, 0)
         self._seconds: dict[str, float] = {}  # by the store's path

@@ -133,4 +133,5 @@ class LaunchEngine(ABC):
             )
 
     def cannot(self, what: str) -> UsageError:
+        """The error for something that this engine does not do; ``what`` continues "does not take"."""
         return UsageError(f"the engine {self.name} does not take {what}")

@@ -159,6 +159,7 @@ class BackgroundSaves:
 
     # ---- forks
     def about_to_fork(self) -> None:
+        """Call it before a fork: nothing may change while the process is copied."""
         self._changed.acquire()
 
     def forked(self) -> None:
@@ -166,6 +167,7 @@ class BackgroundSaves:
         self._changed.release()
 
     def forked_child(self) -> None:
+        """Call it in the child after a fork: what was pending is the parent's to write."""
         self._changed = threading.Condition()
         self._parents += [save.place for save in self._under_way]
         self._under_way, self._failed, self._writer = [], [], None

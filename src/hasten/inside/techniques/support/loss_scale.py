@@ -39,6 +39,7 @@ class Scale:
     good_steps: int = 0
 
     def step_taken(self, overflowed: bool) -> None:
+        """Lower the scale after an overflow; raise it after enough steps without one."""
         if overflowed:
             self.value, self.good_steps = max(LEAST, self.value * BACKOFF), 0
             return
