@@ -62,8 +62,8 @@ class VerifyRequest:
 def verify(request: VerifyRequest, say: Callable[[str], None]) -> QualityVerdict:
     """Train both arms over all seeds, strictly one after another, and judge. ``say`` is told what runs.
 
-    Raises ScriptError if the script fails before its first step, Refusal where it cannot be followed,
-    UsageError if it reports no metric, or is distributed itself and the plan divides it, InUse while
+    Raises ScriptError if the script fails before its first step, and Refusal if it cannot be followed.
+    UsageError if it reports no metric, or is distributed itself and the plan divides it. InUse while
     something else is measured here.
     """
     machine, distribution = this_machine(), distribution_of(request.script)

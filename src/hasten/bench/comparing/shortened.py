@@ -9,9 +9,9 @@ so a ratio of such stretches is that of whole epochs, if every batch takes as lo
 - **What is off.** What happens once an epoch, however long it is - a save, the first batch - weighs more in a
   short one. It is the same under both plans, so it makes a gain look smaller. Techniques for these parts
   are not compared this way, because their gain would look larger. The claim says that epochs were short.
-- **Processes that start.** An evaluation whose loader starts worker processes anew each time pays for that
-  once, however long it is, and a technique that spares it would gain too much in a short one. Epochs with
-  such a loader are not cut.
+- **Processes that start.** An evaluation whose loader starts worker processes each time pays for that once,
+  however long it is. A technique that avoids it would gain too much in a short one, so epochs with such a
+  loader are not cut.
 - **Shares that do not divide.** A tenth of three batches cannot be given. The share is then one by which the
   smallest loader's batches can be divided; if other loaders still get another share, epochs are not cut.
 """

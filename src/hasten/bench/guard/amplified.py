@@ -1,13 +1,13 @@
 """More baselines with more noise, before a plan is refused for jumps that units which turn may cause.
 
-A unit close to where it turns (ReLU, max pooling) turns under the least noise, and how far the training jumps
-then does not depend on how large the noise was: how often it happens does. Seen: one unit that turned in two
-of nine baselines with the noise of float32, in one of eight with four times that, and the losses were off by
-0.21% to 0.22% in all three, where the others were off by 0.0005% to 0.015%. So three baselines show too few
-of such jumps, and what they allow is a lottery. With more noise there are more of them to see.
+A unit close to where it turns (ReLU, max pooling) turns under the least noise. How far the training then
+jumps does not depend on how large the noise was; how often it happens does. Seen: one unit turned in two of
+nine baselines with the noise of float32, and in one of eight with four times that. In all three the losses
+were off by 0.21% to 0.22%, in the others by 0.0005% to 0.015%. So three baselines show too few of such jumps,
+and what they allow is a lottery. With more noise there are more of them to see.
 
-So what grows over steps - losses, the drift of parameters and optimizer state - may depart by as much as any
-of them shows. Single steps stay sharp: there a gradient may depart as far as in the same step of one of them.
+So what grows over steps - losses, the drift of parameters and optimizer state - may differ by as much as any
+of them shows. Single steps stay sharp: a gradient may differ as far as in the same step of one of them.
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ clock = time.perf_counter
 class Timeline:
     """Follows a run from the thread that trains. ``began``: when the script started, by ``clock``.
 
-    Evaluation is seen by forward passes in evaluation mode that no backward pass follows, by those without
-    gradients between two epochs, as many scripts forget ``eval()``, and by a whole pass over a loader in
-    which nothing is trained. While a worker stands between two steps, no time counts. A usual step costs
-    about two microseconds.
+    Evaluations are recognised by forward passes in evaluation mode that no backward pass follows, and by a
+    whole pass over a loader in which nothing is trained. Many scripts forget ``eval()``: so forward passes
+    without gradients between two epochs count, too. While a worker stands between two steps, no time counts.
+    A usual step costs about two microseconds.
     """
 
     def __init__(self, began: float, place: Callable[[], str] = str) -> None:

@@ -1,19 +1,23 @@
 """What a new worker process would find: the state of the dataset and of the functions that make batches.
 
 A worker is a copy of the training process as it was when the worker was started. It may stay for another
-epoch only if a new one would find the same. So all is looked at that samples can be made from: attributes by
-value, tensors by their version and bytes, arrays by their bytes, random generators by their state, closures,
-what ``functools.lru_cache`` counted, and the globals that the script's own functions name. Iterators without
-attributes (generators, itertools) are never as they were, since they cannot be looked at.
+epoch only if a new one would find the same. So everything is looked at that samples can be made from:
+attributes by value, tensors by their version and bytes, arrays by their bytes, random generators by their
+state, closures, what ``functools.lru_cache`` counted, and the globals that the script's own functions name.
+Iterators without attributes (generators, itertools) cannot be looked at, so they always count as changed.
 
-Containers of more than ``_FEW`` objects come last, each with a share of its own of what is looked into; where
-the rest is more than ``_MOST`` objects, nothing counts as unchanged.
+Containers of more than ``_FEW`` objects come last, each with a limit of its own. If everything else has more
+than ``_MOST`` objects, the state counts as changed.
 
-What is not seen: what changes within an object of such a container that was not among the ``_MOST`` looked
-into, single elements of arrays of more than 16 MB (some are looked at), the bytes of tensors of more than 16
-MB or of a GPU, what lies deeper than ``_DEEPEST``, objects of compiled libraries, which are known by their
-identity, and generators that an installed library keeps for itself. Files that a worker opened on first use
-(h5py, lmdb, zip) count as nothing.
+Some changes are not seen:
+
+- in objects of a large container beyond the first ``_MOST``, and deeper than ``_DEEPEST``;
+- in single elements of arrays of more than 16 MB (some are looked at);
+- in the bytes of tensors of more than 16 MB, or on a GPU;
+- within objects of compiled libraries, which are known by their identity;
+- in generators that an installed library keeps for itself.
+
+Files that a worker opened on first use (h5py, lmdb, zip) do not count.
 """
 
 from __future__ import annotations

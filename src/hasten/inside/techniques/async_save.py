@@ -12,10 +12,11 @@ that the script saves to: writes to an overlay go to its layer, and take as long
 elsewhere, for example over a network, a trial would time the wrong disk; then the report says what could be
 gained at most, and how to see it.
 
-The copy takes as much memory as the file. A save runs as usual if that is more than a quarter of free memory
-or the disk has no room for both files, for anything but a plain file of the user's own, and if another
-process may learn about the file: among ranks, and while child processes live that are not a DataLoader's
-workers. Saves into memory (BytesIO) or to a file that the script opened itself run as usual, too.
+The copy takes as much memory as the file. A save runs as usual if that is more than a quarter of free memory,
+if the disk has no room for both files, or for anything but a plain file of the user's own. So it does if
+another process may learn about the file: among ranks, and while child processes live that are not a
+DataLoader's workers. Saves into memory (BytesIO) or to a file that the script opened itself run as usual,
+too.
 
 A file appears whole, under its name, when it is finished; until then an older one stays. Whatever opens,
 moves or looks up the file in this process waits; so do listing its folder, removing any file, and starting

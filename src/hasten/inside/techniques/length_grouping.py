@@ -20,8 +20,8 @@ norm and losses that compare the samples of a batch see different neighbours. So
 would scale steps to batches of one size, and could not tell what it gains or costs. Name it by ``--use``, and
 let `hasten verify` compare whole trainings.
 
-Left alone are loaders with the script's own batch sampler, those that read in order or from a stream, and
-those of distributed trainings, whose ranks would wait for the one with the longest sequences.
+Loaders with the script's own batch sampler, and those that read in order or from a stream, are left alone. So
+are those of distributed trainings, whose ranks would wait for the one with the longest sequences.
 
 Sources: https://huggingface.co/docs/transformers/main_classes/trainer (group_by_length),
 https://arxiv.org/abs/1708.05604

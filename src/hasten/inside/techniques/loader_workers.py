@@ -8,9 +8,9 @@ hurts: samples are cheap, so that passing them on costs more than making them; w
 training; memory is short.
 
 The risk is ``exact`` if making samples is proven deterministic, otherwise ``draws``: each worker has its own
-RNG states. What ``exact`` cannot cover: a script that gives its loader a generator and leaves an epoch within
-its last few batches draws from it earlier than without workers, and so does a sampler that draws from the
-global RNG state batch by batch.
+RNG states. There are two cases that ``exact`` cannot cover. A script that gives its loader a generator, and
+leaves an epoch within its last few batches, draws from it earlier than without workers. So does a sampler
+that draws from the global RNG state batch by batch.
 
 Sources: https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading,
 https://docs.pytorch.org/docs/stable/notes/randomness.html#dataloader

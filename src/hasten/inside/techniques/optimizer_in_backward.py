@@ -1,11 +1,11 @@
 """Each parameter is updated as soon as it has its gradient, which is then freed.
 
-It helps where memory decides what fits: gradients are never held all together. It costs a call of the
-optimizer for each parameter. It is wrong, and refused, wherever gradients are looked at or changed between
-backward pass and step: clipping, accumulation over batches, several backward passes a step, a learning rate
-set in between. What the script's own files say is read; the first step after it is switched on is watched,
-and taken as the script wrote it. Where gradients are asked for later that are gone by then, the script is
-stopped by an error that says so: going on would train another model.
+It helps if memory decides what fits: gradients are never held all together. It costs a call of the optimizer
+for each parameter. It is wrong, and refused, if gradients are read or changed between backward pass and step:
+clipping, accumulation over batches, several backward passes a step, a learning rate set in between. hasten
+looks for that in the script's own files. It also watches the first step after it is switched on, which is
+taken as the script wrote it. If the script asks later for gradients that are gone by then, it is stopped by
+an error that says so: going on would train a different model.
 
 Source: https://docs.pytorch.org/tutorials/intermediate/optimizer_step_in_backward_tutorial.html
 """

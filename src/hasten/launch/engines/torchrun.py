@@ -16,11 +16,11 @@ from ..rendezvous import LOCAL
 from .engine import Does, LaunchEngine, Rendered, Start, Submission
 
 ENTRY = Path(__file__).resolve().parent.parent / "torchrun_entry.py"
-_LAST_CALL_SECONDS = 15  # in which more hosts may join, where any number of them will do
+_LAST_CALL_SECONDS = 15  # in which more hosts may join, if their number may vary
 
 
 class Torchrun(LaunchEngine):
-    """Goes on without hosts that are lost, if ``--nnodes`` gives a smaller number that is enough."""
+    """Starts torchrun on each host. It goes on without hosts that are lost, if ``--nnodes`` allows fewer."""
 
     name = "torchrun"
     does = Does(elastic=True, restarts=True)

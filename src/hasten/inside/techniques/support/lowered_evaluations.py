@@ -1,10 +1,10 @@
 """An evaluation's passes under autocast, compared with themselves in full precision.
 
-The first pass of each model is done twice more before it, on copies of what it was given: in full precision
-and lowered. What it returns may depart by ``MOST``; else the model is left alone. So it is where it draws,
-changes a buffer or what it is given, keeps numbers of lower precision, or returns what cannot be compared.
-After eight times as many passes it is looked at again: weights change, and so do data. Nothing of a
-comparison is left behind.
+Before the first pass of each model, it is computed twice on copies of its inputs: in full precision and
+lowered. If the outputs differ by more than ``MOST``, the model is left alone. So it is if it draws random
+numbers, changes a buffer or its inputs, keeps numbers of lower precision, or returns what cannot be compared.
+After eight times as many passes it is compared again, because weights and data change. A comparison leaves
+nothing behind.
 """
 
 from __future__ import annotations
