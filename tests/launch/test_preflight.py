@@ -177,7 +177,7 @@ def test_the_table_has_a_column_for_each_host() -> None:
         "h1 - h2  0.050 ms  1200 MB/s",
         "",
         "remark: h2 has little. make room",
-        "2 hosts, 2 ranks: alike; the slowest way, h1 - h2, has 0.05 ms and 1200 MB/s",
+        "2 hosts, 2 ranks: alike; the slowest link, h1 - h2, has 0.05 ms and 1200 MB/s",
     ]
 
 

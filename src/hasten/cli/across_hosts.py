@@ -265,7 +265,7 @@ def _tell(found: Findings, world: World) -> None:
     say, many = _say_for_all(world), [len(host) for host in world.by_host]
     for remark in found.remarks:
         say(f"not as in one process: {remark}")
-    say("compared with one process: the first steps, up to 400, and single ones of the later (on CPUs)")
+    say("compared with one process: the first steps, up to 400, and single later ones (on CPUs)")
     each = ", ".join(f"{name}: {count}" for name, count in zip(world.names, many, strict=True))
     where = f" on {len(many)} hosts ({each})" if len(many) > 1 else ""
     say(f"{world.size} ranks{where}, each with its part of every batch")

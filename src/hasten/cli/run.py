@@ -62,7 +62,7 @@ PARAMETERS = (
         ["--retune-every"],
         type=steps_or_minutes,
         metavar="N|Nmin",
-        help="try again after so many steps, or minutes (30min), and give up what no longer gains",
+        help="try again after so many steps, or minutes (30min), and drop what no longer gains",
     ),
     nproc_per_node("train in N processes on this machine, or on each host, each with its share of the cores"),
     click.Option(
@@ -75,7 +75,7 @@ PARAMETERS = (
     click.Option(
         ["--preflight"],
         is_flag=True,
-        help="look whether all hosts of a launcher are there and alike, measure the ways between them, end",
+        help="check that all hosts of a launcher are there and alike, measure their links, and end",
     ),
     *ENGINE_OPTIONS,
     *script(),

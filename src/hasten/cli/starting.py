@@ -38,7 +38,7 @@ def start(
 
     if found.data_parallel:
         say(
-            f"{found.data_parallel} copies the model in every step where it has several GPUs; hasten run "
+            f"{found.data_parallel} copies the model in every step if it has several GPUs; hasten run "
             f"--nproc-per-node N trains in N processes instead, without a change; {BY_HAND}"
         )
     count, launched = arguments.nproc_per_node, launched_rank(os.environ)
@@ -154,7 +154,7 @@ def as_we_share(job: Job, script: Script) -> int:
         found = findings_for(script, wish, trials, say)
         for remark in found.remarks:
             say(f"not as in one process: {remark}")
-        say("compared with one process: the first steps, up to 400, and single ones of the later (on CPUs)")
+        say("compared with one process: the first steps, up to 400, and single later ones (on CPUs)")
         first, *others = ranks_of_ours(job, wish, os.environ, found, place)
         sandbox = trials.sandbox
         if job.samples:

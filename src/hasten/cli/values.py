@@ -78,7 +78,7 @@ def seconds_or_share(given: str | float) -> float | ShareOfRun:
         seconds = float(length) * _UNITS[found["unit"] or "s"] if length is not None else None
         if 0 < percent <= 100 and (seconds is None or 0 < seconds <= YEAR_SECONDS):
             return ShareOfRun(percent / 100, seconds)
-    expected = "expected seconds, or a part of the training as in 5% or '5% of 2h' (s, min, h, d)"
+    expected = "expected seconds, or a part of the training such as 5% or '5% of 2h' (s, min, h, d)"
     raise click.BadParameter(f"{expected}, found {shortened(text)}")
 
 

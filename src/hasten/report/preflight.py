@@ -55,7 +55,7 @@ def summary(found: Preflight) -> str:
     slowest = min(ways, key=lambda link: link.bytes_per_second)
     pair = f"{found.hosts[slowest.one].name} - {found.hosts[slowest.other].name}"
     return (
-        f"{many}: alike; the slowest way, {pair}, has {slowest.latency_seconds * 1e3:.2f} ms and "
+        f"{many}: alike; the slowest link, {pair}, has {slowest.latency_seconds * 1e3:.2f} ms and "
         f"{slowest.bytes_per_second / 1e6:.0f} MB/s"
     )
 
