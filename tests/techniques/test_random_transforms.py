@@ -311,7 +311,7 @@ class Backwards(Compose):
     [
         pytest.param(lambda: Jitter(Compose([to_tensor, noise])), "unsupported operand", id="noise after"),
         pytest.param(
-            lambda: RandomTarget(Compose([to_tensor, noise])), "outside of its transforms", id="a random target"
+            lambda: RandomTarget(Compose([to_tensor, noise])), "outside of its transform", id="a random target"
         ),
         pytest.param(
             lambda: Images(Compose([to_tensor, noise]), target_transform=lambda t: t + random.randint(0, 3)),

@@ -123,7 +123,8 @@ def budget_seconds(budget: float | ShareOfRun, script: Script) -> float:
     if length is None:
         raise UsageError(
             f"--budget {budget}: it is not known how long {script.label} trains with these arguments, "
-            f"because no tune has seen its end. Say how long, as in --budget '{budget} of 2h', or give seconds"
+            f"because no tune has seen its end. Say how long, as in --budget '{budget} of 2h', "
+            "or give seconds"
         )
     seconds = budget.share * length
     say(f"hasten: the budget is {seconds_words(seconds)}, {budget} of {seconds_words(length)}")
