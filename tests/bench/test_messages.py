@@ -112,7 +112,7 @@ def test_in_one_line(how: str, detail: str, said: str) -> None:
 
 @contextmanager
 def gone(plan: Plan, code: int) -> Iterator[WorkerProcess]:
-    """A worker whose process has ended with ``code`` while nobody looked."""
+    """A worker whose process has ended with ``code`` unnoticed."""
     ours, theirs = socket.socketpair()
     theirs.close()
     process = SimpleNamespace(pid=0, stdout=None, wait=lambda timeout=None: code, poll=lambda: code)

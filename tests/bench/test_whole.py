@@ -1,4 +1,4 @@
-"""What becomes of a worker's end: a run with its courses, or the reason why it is none."""
+"""What becomes of a worker's end: a run with its courses, or the reason why there is none."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_of_a_training_whose_length_an_earlier_tune_has_seen(
     assert tune.budget_seconds(ShareOfRun(0.05), script) == pytest.approx(200.0)
 
 
-def test_where_nobody_knows_the_length_it_says_what_to_do(script: Script) -> None:
+def test_if_the_length_is_not_known_it_says_what_to_do(script: Script) -> None:
     with pytest.raises(UsageError, match=r"Say how long, as in --budget '5% of 2h', or give seconds"):
         tune.budget_seconds(ShareOfRun(0.05), script)
 

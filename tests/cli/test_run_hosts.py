@@ -269,7 +269,7 @@ def test_a_host_that_does_not_come_is_named(project: Project, script: Path) -> N
     assert "1 of 3 ranks have not come within 4 s: 2" in first.stderr
 
 
-def test_a_stranger_with_another_token_is_told_so(project: Project, script: Path) -> None:
+def test_a_process_with_another_token_is_told_so(project: Project, script: Path) -> None:
     project.environment["HASTEN_DEADLINE"] = "2"
     port = str(free_port())
     place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1"}

@@ -60,7 +60,7 @@ def test_who_asks_first_waits_for_it(keeper: Keeper) -> None:
     assert found == [b"here"]
 
 
-def test_what_nobody_tells_is_waited_for_no_longer_than_asked(keeper: Keeper) -> None:
+def test_a_missing_value_is_waited_for_no_longer_than_asked(keeper: Keeper) -> None:
     with pytest.raises(TimeoutError, match="no process has sent 'never'"):
         guest(keeper).get("never", 0.01)
 
@@ -137,7 +137,7 @@ def test_a_proof_is_of_one_greeting_alone(keeper: Keeper) -> None:
         assert receive(connection) == {"unknown": True}
 
 
-def test_nobody_is_there() -> None:
+def test_no_keeper_is_there() -> None:
     with pytest.raises(NoMeeting, match="cannot be reached"):
         Meeting(f"{LOCAL}:{free_port()}", KEY, PATIENCE_SECONDS)
 

@@ -59,7 +59,7 @@ def test_the_odd_host_is_named_and_cannot_train_with_the_others(change: dict[str
     assert fault.stops
 
 
-def test_what_the_script_may_write_itself_stops_nobody() -> None:
+def test_what_the_script_may_write_itself_stops_no_host() -> None:
     (fault,) = faults_of(hosts(replace(FACTS, named={})), [LINK])
     assert (fault.text, fault.stops) == ("out.pt is not there, or is something else, on h3", False)
 

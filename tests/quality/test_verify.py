@@ -128,7 +128,7 @@ def test_of_a_loss_lower_is_better(shift: float, outcome: str) -> None:
     assert judge(LOSS, runs(SPREAD, plan, "loss"), POINT_FIVE_PERCENT).outcome == outcome
 
 
-# ---- seeds that are none
+# ---- seeds without an effect
 def with_equal_runs(plan: Sequence[float], losses: tuple[float, ...] = (0.3,)) -> list[WholeRun]:
     made = runs([0.8] * len(plan), plan)
     return [replace(each, losses=(0.3,) if each.arm == "baseline" else losses) for each in made]

@@ -57,7 +57,7 @@ class Normalize(torch.nn.Module):
 
 
 class ToImage:
-    """The tensor that it makes is no contiguous one."""
+    """The tensor that it makes is not contiguous."""
 
     def __call__(self, picture: Any) -> torch.Tensor:
         return torch.from_numpy(np.array(picture)).permute((2, 0, 1))
@@ -120,7 +120,7 @@ def seeded() -> None:
 
 
 def drawn(dataset: Any, **options: Any) -> list[Any]:
-    """Two epochs from one seed, and where the random streams are left."""
+    """Two epochs from one seed, and the RNG states at their end."""
     seeded()
     options = {"batch_size": 5, "shuffle": True, **options}
     epochs = [list(DataLoader(dataset, **options)) for _ in range(2)]
@@ -312,7 +312,7 @@ def test_an_error_of_the_scripts_is_its_own(started_under: StartUnder, workers: 
 
 
 class Shifting(ToTensor):
-    """It reads what nobody can see."""
+    """It reads what cannot be seen."""
 
     def __call__(self, picture: Any) -> torch.Tensor:
         return super().__call__(picture) + float(_HIDDEN["shift"])

@@ -211,7 +211,7 @@ def test_with_pad_trim_a_batch_is_as_wide_as_its_longest_text() -> None:
 
 
 def test_a_process_that_starts_under_it_trains_by_its_seed() -> None:
-    """The proof is none before the first step."""
+    """Before the first step there is no proof."""
     told = []
     for _ in range(2):
         with workbench(PaddedTexts(count=80), make_model=TextClassifier) as bench:
@@ -322,6 +322,6 @@ def test_it_changes_the_training_and_no_tune_tries_it() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"batches": 1}, {"batches": True}, {"batches": 2.0}, {"width": 8}])
-def test_settings_that_nobody_can_carry_out(settings: dict[str, Any]) -> None:
+def test_impossible_settings(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="batches"):
         LengthGrouping.check(settings)

@@ -265,7 +265,7 @@ def test_when_the_seams_are_undone_loaders_are_as_before(started: Start) -> None
     assert processes(DataLoader(Squares())) == {os.getpid()}
 
 
-# ---- in a process of its own
+# ---- in a separate process
 SCRIPT = """
 import os, torch
 from torch.utils.data import DataLoader, Dataset

@@ -145,7 +145,7 @@ def of_tags_in_the_model(model: nn.Module, ids: Any, labels: Any) -> Any:
 
 
 def of_all_tags(model: nn.Module, ids: Any, labels: Any) -> Any:
-    """Padding is a class of its own, as where somebody forgot ``ignore_index``."""
+    """Padding is a class of its own, as in a script without ``ignore_index``."""
     return F.cross_entropy(model(ids, mask_of(ids)).flatten(0, 1), (ids % CLASSES).flatten())
 
 
@@ -589,6 +589,6 @@ def test_with_dropout_other_masks_are_drawn(dropout: bool, risk: str) -> None:
 
 
 @pytest.mark.parametrize("settings", [{"multiple": 0}, {"multiple": True}, {"multiple": 2.0}, {"width": 8}])
-def test_settings_that_nobody_can_carry_out(settings: dict[str, Any]) -> None:
+def test_impossible_settings(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="multiple"):
         PadTrim.check(settings)

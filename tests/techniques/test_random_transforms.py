@@ -114,7 +114,7 @@ def streams() -> tuple[Any, ...]:
 
 
 def epochs(reading: Reading, dataset: Any, plan: Plan, **options: Any) -> tuple[list[Any], Any]:
-    """Two epochs from one seed, and the random streams at their end."""
+    """Two epochs from one seed, and the RNG states at their end."""
     reading.board.switch(plan, prepare=True)
     torch.manual_seed(4)
     random.seed(4)
@@ -311,7 +311,7 @@ class Backwards(Compose):
     [
         pytest.param(lambda: Jitter(Compose([to_tensor, noise])), "unsupported operand", id="noise after"),
         pytest.param(
-            lambda: RandomTarget(Compose([to_tensor, noise])), "outside of its transform", id="a random target"
+            lambda: RandomTarget(Compose([to_tensor, noise])), "outside of its", id="a random target"
         ),
         pytest.param(
             lambda: Images(Compose([to_tensor, noise]), target_transform=lambda t: t + random.randint(0, 3)),

@@ -650,7 +650,7 @@ class PastPython(Dataset[Any]):
 
 
 def apart(act: Callable[[], object]) -> str:
-    """What ``act`` gives in a process of its own, which has ended then."""
+    """What ``act`` gives in a separate process, which has ended then."""
     out, into = os.pipe()
     child = os.fork()
     if not child:
@@ -679,7 +679,7 @@ def missing(folder: Path, dataset: Any, for_later: bool = True) -> int:
     return len(now.store.missing())
 
 
-def test_samples_of_files_that_nobody_sees_are_for_one_run_alone(
+def test_samples_of_unseen_files_are_for_one_run_only(
     process: Start, folder: Path, tmp_path: Path, no_checks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sample_stores, "AFRESH", 0)
@@ -782,7 +782,7 @@ class Slow(Rows):
 
 
 def begun(folder: Path, go: Path) -> tuple[int, str]:
-    """A process of its own that has begun to fill a store, and waits for ``go``; its number and the store."""
+    """A separate process that has begun to fill a store, and waits for ``go``; its number and the store."""
     child = os.fork()
     if not child:
         try:

@@ -1,4 +1,4 @@
-"""What is told of gradients of slices against one of the whole."""
+"""What is reported about gradients of slices, compared with that of the whole batch."""
 
 from __future__ import annotations
 

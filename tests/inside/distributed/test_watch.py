@@ -1,4 +1,4 @@
-"""Ranks that come apart are stopped at once: what differs, between which ranks, since which step."""
+"""Ranks that come apart are stopped at once, with what differs, between which ranks, since which step."""
 
 from __future__ import annotations
 

@@ -231,7 +231,7 @@ def test_models_that_come_later_end_what_is_tried_and_it_begins_anew() -> None:
     assert run.plan == Plan({"fused_optimizer": {}})
 
 
-def test_a_script_that_ends_early_is_told_of_in_a_line() -> None:
+def test_a_script_that_ends_early_is_reported_in_a_line() -> None:
     run = run_of({"fused_optimizer": 0.8})
     for _ in range(60):
         run.step()

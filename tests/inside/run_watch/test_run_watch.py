@@ -1,4 +1,4 @@
-"""The watch as it goes along with a training: by a clock and by readings that are scripted."""
+"""The watch during a training, with a scripted clock and scripted readings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is loaded can run code, so it must be nobody else's."""
+"""What is loaded can run code, so it must not belong to another user."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.attack("intruders")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Of ours, beside a file of the user's."""
+    """A file of ours, next to one of the user's."""
     (tmp_path / ".bashrc").write_bytes(SECRET)
     made = tmp_path / "project"
     made.mkdir(mode=0o700)
