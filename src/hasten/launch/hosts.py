@@ -1,8 +1,8 @@
 """Names of hosts, as they are typed or in a file: checked before anything else sees them.
 
-They come to ssh's and mpirun's command lines, so nothing that an option, a shell or a list could be made of
-is a host. Sources: RFC 1123, section 2.1, and RFC 4291, section 2.2; mpirun(1) for ``slots=``, mpiexec's
-documentation for ``host:slots``.
+They are put on ssh's and mpirun's command lines, so a host is nothing that could be read as an option, as
+shell syntax or as a list. Sources: RFC 1123, section 2.1, and RFC 4291, section 2.2; mpirun(1) for
+``slots=``, mpiexec's documentation for ``host:slots``.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _RETRY_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Joined:
-    """``address``: where all meet. ``keeper``: of rank 0, who keeps what is told there."""
+    """``address``: where all meet. ``keeper``: rank 0's, which keeps what processes send there."""
 
     meeting: Meeting
     address: str

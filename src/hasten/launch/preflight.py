@@ -21,7 +21,7 @@ _ADVICE = {
     "hasten": "install the same hasten on all hosts",
     "the plan": "copy .hasten/NAME/plan.toml to all hosts, or give all the same --plan",
     "the command line": "start all hosts with the same words",
-    "PYTHONHASHSEED": "set it alike on all hosts, or on none",
+    "PYTHONHASHSEED": "set it to the same value on all hosts, or on none",
 }
 
 
@@ -73,7 +73,7 @@ def faults_of(hosts: Sequence[Host], links: Sequence[Link]) -> list[Fault]:
 def _of_versions(hosts: Sequence[Host]) -> list[Fault]:
     names = dict.fromkeys(name for host in hosts for name in host.facts.alike)
     return [
-        Fault(f"{name} differs: {told}", _ADVICE.get(name, "make it alike on all hosts"), stops=True)
+        Fault(f"{name} differs: {told}", _ADVICE.get(name, "make it the same on all hosts"), stops=True)
         for name in names
         if (told := _told(hosts, [host.facts.alike.get(name, "") for host in hosts]))
     ]

@@ -39,10 +39,10 @@ class ElsewhereFailed(WorkerError):
 
 
 class World:
-    """As a context: joins at its beginning, and leaves at its end. Raises UsageError where not all come.
+    """As a context: joins at its beginning, and leaves at its end. Raises UsageError if not all come.
 
     ``by_host``: all, by host; ``leads``: whether this process starts its host's ranks. ``facts``: what the
-    others are told of this process. ``on_failure`` is called in another thread, where others cannot go on.
+    others learn about this process. ``on_failure`` is called in another thread if others cannot go on.
     """
 
     def __init__(

@@ -56,7 +56,7 @@ class VerifyRequest:
     remarks: tuple[str, ...] = ()
     wait: bool = False  # for the end of what is measured in the same folder
     nproc: int | None = None  # ranks of a script that is distributed itself; None: it trains in one process
-    backend: str = ""  # that stands in for those that such a script names; "" for none
+    backend: str = ""  # used instead of those that such a script names; "" for none
 
 
 def verify(request: VerifyRequest, say: Callable[[str], None]) -> QualityVerdict:

@@ -1,4 +1,4 @@
-"""What a run is told that tries techniques while it trains."""
+"""The settings of a run that tries techniques while it trains."""
 
 from __future__ import annotations
 

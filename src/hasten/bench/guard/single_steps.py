@@ -61,7 +61,7 @@ def judge_steps(
     precision: str,
     noisier: Sequence[Check] = (),
 ) -> SingleSteps:
-    """What was compared and what came out; in words it is told by ``report.guard``. ``noisier``: of baselines
+    """What was compared and what came out; ``report.guard`` puts it into words. ``noisier``: of baselines
     with more noise, which tell what units may turn in the step that they check.
     """
     compared: dict[str, StepDeparture] = {}

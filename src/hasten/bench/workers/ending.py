@@ -91,7 +91,7 @@ class PlanRefused(Exception):
 def in_one_line(ended: ScriptEnded) -> str:
     """How the script ended, for a message."""
     if ended.how == "completed":
-        return "the script came to its end"
+        return "the script reached its end"
     if ended.how == "exit":
         return f"the script ended with exit code {ended.detail}"
     if ended.how == "said":

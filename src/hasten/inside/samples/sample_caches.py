@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 PYTHON_BYTES = 600  # memory of a sample's objects without their data
 _NAME = "samples"  # in Training.kept
-_TIMES = 2  # that a data set was looked at in vain, and it is not again
+_TIMES = 2  # looks at a data set without success, after which it is not looked at again
 
 
 class SampleCaches:

@@ -110,7 +110,7 @@ class Conversation:
 
 
 def step_records(steps: Sequence[RawStep]) -> tuple[Step, ...]:
-    """As the coordinator is told of them."""
+    """The steps in the form in which the coordinator gets them."""
     return tuple(
         Step(
             seconds=step.seconds,

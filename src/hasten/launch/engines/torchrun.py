@@ -68,7 +68,7 @@ class Torchrun(LaunchEngine):
 
 
 def words(job: LaunchJob, address: str, is_host: bool | None) -> tuple[str, ...]:
-    """What torchrun is told on a host. ``is_host``: whether ranks meet there; None where it finds out."""
+    """torchrun's arguments on a host. ``is_host``: whether ranks meet there; None: it finds that out."""
     conf = [] if is_host is None else [f"is_host={int(is_host)}"]
     conf += [f"last_call_timeout={_LAST_CALL_SECONDS}"] if job.nodes.elastic else []
     made = ["--nnodes", str(job.nodes), "--nproc-per-node", str(job.nproc_per_node)]

@@ -15,7 +15,7 @@ from ...internals.groups import Store
 from ...job import Hosts
 from .engine import Engine, reduce_scatter_by_all_reduce
 
-_REPORT_SECONDS = 3.0  # for hosts that waited in vain to say so
+_REPORT_SECONDS = 3.0  # in which hosts that waited can say so
 
 
 class HostGone(RuntimeError):
