@@ -112,7 +112,7 @@ def execute(arguments: SimpleNamespace) -> int:
 
 
 def budget_seconds(budget: float | ShareOfRun, script: Script) -> float:
-    """Raises UsageError where it is a part of a training whose length nobody knows."""
+    """The budget in seconds. Raises UsageError if it is a part of a training of unknown length."""
     from ..errors import UsageError
     from ..tuning.known_here import run_seconds
     from ..units import seconds_words

@@ -68,7 +68,7 @@ class ShareOfRun:
 
 def seconds_or_share(given: str | float) -> float | ShareOfRun:
     """An option's type: seconds, or a part of a training: "5%", or "5% of 2h" where its length is said."""
-    text = str(given)  # a default is no text
+    text = str(given)  # a default is not text
     found = _SHARE.fullmatch(text)
     if found is None:
         if "%" not in text:

@@ -62,7 +62,7 @@ class Training:
         self.records_evaluations = False  # a root in eval mode was called with gradients enabled
         self.differentiates_gradients = False  # create_graph=True
         self.sample_folder = ""  # where samples may be kept for other processes and runs; "" for nowhere
-        self.samples_for_later = True  # runs, and not only for processes beside this one
+        self.samples_for_later = True  # runs, and not only for processes at the same time
         self.sample_seconds = 300.0  # that making samples to be kept may hold up the training
         self.made_of: Callable[[], str] = str  # tells which script runs, of which files, how
         self.own_files: Callable[[], list[str]] = list  # the script's, as far as it has imported them

@@ -166,7 +166,7 @@ class Keeper:
             time.sleep(turn)
             with self._changed:
                 now = time.monotonic()
-                if now - began > 2 * turn:  # this process was stopped itself: nobody could be heard
+                if now - began > 2 * turn:  # this process was stopped itself, and could not hear anyone
                     for guest in self._guests.values():
                         guest.heard = now
                 silent = [one for one in self._guests.values() if now - one.heard > self._silence]

@@ -38,7 +38,7 @@ def ports_from(port: int, environment: Mapping[str, str]) -> list[int]:
 
 def listening_address(host: str, alone: bool) -> str:
     """The address of this machine that ``host`` means. ``alone``: all ranks are on this machine. Raises
-    UsageError where it is none of this machine's.
+    UsageError if it is not one of this machine's.
     """
     found = _addresses(host)
     mine = [address for address in found if _is_mine(address)]

@@ -56,7 +56,7 @@ def main() -> int:
 
 
 def _watch(end: object) -> None:
-    """Calls ``end`` when nobody holds the other end of standard input any more."""
+    """Calls ``end`` when the other end of standard input is closed."""
     while os.read(0, 2**16):
         pass
     assert callable(end)

@@ -33,7 +33,7 @@ def variables_of(launched: Launched, environment: Mapping[str, str]) -> dict[str
 def take(environment: MutableMapping[str, str]) -> Launched | None:
     """Out of ``environment``, which then has the user's own number of threads, or none.
 
-    None where no engine of ours started this. Raises UsageError where somebody else has set it.
+    None if no engine of ours started this. Raises UsageError if something else has set it.
     """
     text = environment.pop(VARIABLE, None)
     if text is None:

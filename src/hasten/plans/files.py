@@ -174,7 +174,7 @@ def changed(saved: SavedPlan, use: Sequence[str], without: Sequence[str]) -> Sav
 
 
 def check_names(option: str, names: Sequence[str]) -> None:
-    """Raises UsageError for the first that is no technique's. ``option``: by which they were given."""
+    """Raises UsageError for the first name that is not a technique's. ``option``: where they were given."""
     for name in names:
         if name not in CATALOG:
             raise UsageError(f"{option} {name}: {_no_technique(name)}")

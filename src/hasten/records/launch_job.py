@@ -32,7 +32,7 @@ class LaunchJob:
     has it. ``hosts`` are as ssh takes them, checked; empty where the engine knows its own. ``address`` and
     ``port`` are where ranks meet; "" and 0 where the engine finds them. ``node_rank``: a person starts this
     on each host, and this one has that number; None where that is not so, or not said. ``interface``: the
-    network's, "" for that which leads to ``address``. ``environment`` is what hosts are to have set besides;
+    network's, "" for that which leads to ``address``. ``environment`` is set on the hosts in addition;
     ``secrets`` names variables of it whose values are shown nowhere. ``options`` are the engine's own
     words. ``image``: of the container that ranks run in, "" for none.
     """

@@ -14,7 +14,7 @@ _COLUMNS = ("workers", "hosts", "samples each", "step", "samples/s", "efficiency
 
 
 def scaling_lines(found: ScalingForecast, assumed: Sequence[str]) -> list[str]:
-    """``assumed``: what nobody measured, a clause each."""
+    """Print the prediction. ``assumed``: what was not measured, a clause each."""
     return [
         *_measured(found),
         "",

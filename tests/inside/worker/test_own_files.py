@@ -85,7 +85,7 @@ def test_an_object_of_an_optimizers_own_is_loaded_too(folder: Path) -> None:
 def test_a_file_that_others_may_write_is_not_loaded(folder: Path) -> None:
     torch.save(Ran(folder / "ran"), folder / "state")
     (folder / "state").chmod(0o666)
-    with pytest.raises(PermissionError, match="may be somebody else's"):
+    with pytest.raises(PermissionError, match="may be another user's"):
         own_files.load(torch, folder / "state")
     assert not (folder / "ran").exists()
 
@@ -94,7 +94,7 @@ def test_a_file_that_others_may_write_is_not_loaded(folder: Path) -> None:
 def test_a_file_in_a_folder_that_others_may_write_into_is_not_loaded(folder: Path, mode: int) -> None:
     torch.save(Ran(folder / "ran"), folder / "state")
     folder.chmod(mode)
-    with pytest.raises(PermissionError, match="may be somebody else's"):
+    with pytest.raises(PermissionError, match="may be another user's"):
         own_files.load(torch, folder / "state")
     assert not (folder / "ran").exists()
 

@@ -86,7 +86,7 @@ class Quiet:
         return True
 
     def others_since(self, before: ProcessorTime | None) -> bool:
-        """Whether others disturbed what was done since ``before``, which was no block."""
+        """Whether others disturbed what was done since ``before``, which was not a block."""
         after = self._read()
         if before is None or after is None:
             return False

@@ -18,7 +18,7 @@ import time
 from typing import Any
 
 MOST_BYTES = 2**24  # of a message
-_HELLO_BYTES = 2**10  # of one from somebody who has proved nothing yet
+_HELLO_BYTES = 2**10  # of one from a process that has proved nothing yet
 _HELLO_SECONDS = 5.0
 _TURN_SECONDS = 0.5  # for which the keeper holds an answer back
 

@@ -186,7 +186,7 @@ class Timeline:
         if not (self._fetching or self._away()):
             self._waits.append(count)
 
-    # ---- what is told
+    # ---- results
     def watched(self, ended: bool) -> WatchedRun:
         """The run until now; ``ended``: by itself."""
         if not self._standing:

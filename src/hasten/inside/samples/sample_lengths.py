@@ -20,7 +20,7 @@ from .sampling_proof import is_picture, told_apart
 _LOOKED_AT = 64  # samples between two estimates of the total reading time
 _PATIENCE = 2.0  # times as long, at most, before giving up on the process
 _MOST_PARTS = 16  # of a sample
-_MOST_LABELS = 2  # in a row: a text and its label are no sequence
+_MOST_LABELS = 2  # in a row: a text and its label are not a sequence
 _DEEPEST = 4
 _IDS, _ROWS, _TEXT, _PICTURE = "ids", "rows", "text", "picture"
 

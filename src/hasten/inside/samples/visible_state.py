@@ -254,7 +254,7 @@ def _counted(function: object) -> object:
 
 
 def _is_iterator(value: object) -> bool:
-    """One that is no Python class's, whose attributes would tell; and no file."""
+    """Whether it is an iterator of a compiled class, whose attributes do not show its state; not a file."""
     step = getattr(type(value), "__next__", None)
     return step is not None and not isinstance(step, types.FunctionType) and not isinstance(value, io.IOBase)
 

@@ -39,7 +39,7 @@ class WorkerEntry:
 
     def __call__(self, *arguments: Any) -> None:
         if self.handed is not None:
-            with suppress(Exception):  # without us it makes samples as ever
+            with suppress(Exception):  # without us it makes samples as usual
                 self.handed.serve(data_set_of(arguments[_DATASET]), int(arguments[_WORKER]))
         (self._original or worker_loop())(*arguments)
 

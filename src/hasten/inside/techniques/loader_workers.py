@@ -75,7 +75,7 @@ class LoaderWorkers(Technique):
     def refuse_machine(cls, machine: Machine) -> list[str]:
         if machine.system == "Linux":
             return []
-        return [f"on {machine.system} worker processes import the script anew, which may not be made for it"]
+        return [f"on {machine.system} worker processes import the script again, which may not be made for it"]
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:

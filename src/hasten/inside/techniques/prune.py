@@ -256,7 +256,7 @@ def why_not(training: Training, root: Module) -> str:
                 f"what {type(optimizer).__name__} keeps for a parameter does not have the parameter's shape"
             )
     shapes = [p.shape for p in root.parameters()]
-    gc.collect()  # a model that is given up is no copy
+    gc.collect()  # a model that was dropped does not count as a copy
     for other in gc.get_objects():
         if type(other) is not type(root) or other is root:
             continue

@@ -15,7 +15,7 @@ from ...records.launch_job import LaunchJob
 class Does:
     """What an engine does by itself.
 
-    ``elastic``: goes on where hosts come and go; ``restarts``: starts ranks anew when one has failed;
+    ``elastic``: goes on if hosts come and go; ``restarts``: restarts ranks when one has failed;
     ``meets``: finds where ranks meet; ``hosts``: knows which hosts there are; ``submits``: hands the job to a
     queue, which outlives us; ``like_here``: its hosts have the files of this one at the same places;
     ``starts_hasten``: on one host it starts hasten itself, which starts the ranks; ``contains``: in an image;
@@ -119,7 +119,7 @@ class LaunchEngine(ABC):
             )
         if job.max_restarts and not self.does.restarts:
             raise self.cannot(
-                f"--max-restarts {job.max_restarts}: it does not start ranks anew. Leave it out and start "
+                f"--max-restarts {job.max_restarts}: it does not restart ranks. Leave it out and start "
                 "the script from its checkpoint, or take --engine torchrun"
             )
         if job.hosts and self.does.hosts:

@@ -56,7 +56,7 @@ class Ray(LaunchEngine):
 
 
 def _each_host(job: LaunchJob) -> LaunchJob:
-    """Ray starts its workers anew itself; its own words are not torchrun's."""
+    """The job for one host. Ray restarts its workers itself, and its options are not torchrun's."""
     from dataclasses import replace
 
     return replace(job, options=(), max_restarts=0, port=PORT)

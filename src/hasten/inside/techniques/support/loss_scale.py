@@ -107,7 +107,7 @@ class LossScaling:
         ]  # fmt: skip
 
     def _can_scale(self, losses: tuple[Tensor, ...]) -> bool:
-        """Leaves that are no parameters would keep scaled gradients; the first graph shows whether there are
+        """Leaves that are not parameters would keep scaled gradients; the first graph shows whether there are
         any.
         """
         if not self.left_alone and not self.backwards:
