@@ -167,7 +167,7 @@ def as_we_share(job: Job, script: Script) -> int:
 
 
 def by_mpirun(job: Job, script: Script, found: Distribution, arguments: SimpleNamespace) -> NoReturn:
-    """Ranks of this machine that speak MPI. Raises UsageError where so many do not fit, or there is no
+    """Ranks of this machine that speak MPI. Raises UsageError if so many do not fit, or if there is no
     mpirun.
     """
     from ..launch.chosen import mpi_engine
@@ -190,9 +190,9 @@ def as_launched(
     launched: LaunchedRank,
     told: Launched | None,
 ) -> NoReturn:
-    """A rank that another launcher started: ``launched``, and ``told`` where we had it do so.
+    """A rank that another launcher started: ``launched``; ``told`` by our engine, if one used that launcher.
 
-    Raises UsageError where the other hosts would not reach it, or its host has too few CPUs.
+    Raises UsageError if the other hosts would not reach it, or its host has too few CPUs.
     """
     from ..launch.chosen import as_one_of_its_host
     from ..launch.told_rank import network_of

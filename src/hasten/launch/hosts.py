@@ -32,7 +32,7 @@ class Host:
 
 
 def checked_host(text: str, where: str) -> str:
-    """``text``, where it is a host or user@host. Raises UsageError; ``where``: what it was read from."""
+    """``text``, if it is a host or user@host; else raises UsageError. ``where``: what it was read from."""
     user, at, name = text.rpartition("@")
     if (at and not _USER.fullmatch(user)) or not (_NAME.fullmatch(name) or _IPV6.fullmatch(name)):
         shown = repr(text if len(text) <= 60 else f"{text[:60]}...")

@@ -28,7 +28,7 @@ class Joined:
 
 
 def join(launched: LaunchedRank, environment: Mapping[str, str], deadline_seconds: float) -> Joined:
-    """Raises UsageError where rank 0 is not found within twice the deadline."""
+    """Find rank 0 and join. Raises UsageError if it is not found within twice the deadline."""
     host, port = master_of(environment)
     ports = ports_from(port, environment)
     key = job_key(environment, f"{host}:{port} {launched.job} {launched.size}")

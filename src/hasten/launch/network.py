@@ -62,7 +62,7 @@ def addresses_of(interface: str) -> list[str]:
 
 
 def address_of(interface: str) -> str:
-    """The one that others reach. Raises UsageError where there is no such interface, or it has none."""
+    """The interface's address that others reach. Raises UsageError if there is no such interface."""
     found = addresses_of(interface)
     if not found:
         there = ", ".join(_names()) or "none"

@@ -143,13 +143,13 @@ def _of_room(hosts: Sequence[Host]) -> list[Fault]:
 
 
 def _odd(hosts: Sequence[Host], values: Sequence[str]) -> str:
-    """The hosts that do not have what most have, or the first has; "" where all have the same."""
+    """The hosts that do not have what most have, or the first has; "" if all have the same."""
     usual = max(values, key=lambda value: (values.count(value), bool(value)))
     return ", ".join(host.name for host, value in zip(hosts, values, strict=True) if value != usual)
 
 
 def _told(hosts: Sequence[Host], values: Sequence[str]) -> str:
-    """What each group of hosts has, in words; "" where all have the same."""
+    """What each group of hosts has, in words; "" if all have the same."""
     groups: dict[str, list[str]] = {}
     for host, value in zip(hosts, values, strict=True):
         groups.setdefault(value, []).append(host.name)

@@ -84,7 +84,7 @@ class World:
         )
 
     def _all_seats(self) -> list[Seat]:
-        """Once all have come. Raises UsageError where some do not within twice the deadline."""
+        """All seats, once all have come. Raises UsageError if some do not within twice the deadline."""
         until = time.monotonic() + 2 * self.deadline_seconds
         found: dict[int, Seat] = {}
         while len(found) < self.launched.size:
@@ -192,7 +192,7 @@ class World:
         self._put(f"ended/{self.here}", code)
 
     def wait_for_end(self) -> int:
-        """The highest exit code of all hosts, once all are over. Raises ElsewhereFailed where some failed."""
+        """The highest exit code of all hosts, once all are over. Raises ElsewhereFailed if some failed."""
         return max(int(self._heard(f"ended/{number}")) for number in range(len(self.by_host)))
 
     def await_cause(self, seconds: float) -> Failure | None:

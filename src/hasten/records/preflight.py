@@ -35,7 +35,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Link:
-    """Between two hosts, by their numbers. ``failed``: why nothing came through, "" where it did."""
+    """Between two hosts, by their numbers. ``failed``: why nothing came through, "" if it did."""
 
     one: int
     other: int

@@ -17,7 +17,7 @@ def fitted(runs: Mapping[int, Sequence[Sequence[float]]], backward_share: float)
     number the script's own.
 
     With one number of samples nothing says how much of a step is fixed: the bounds are none of it and all of
-    it. Raises ValueError where there are no steps.
+    it. Raises ValueError if there are no steps.
     """
     runs = {samples: [*filter(None, of_each)] for samples, of_each in sorted(runs.items())}
     medians = {samples: _median(of_each) for samples, of_each in runs.items() if of_each}

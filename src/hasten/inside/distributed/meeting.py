@@ -118,7 +118,7 @@ class Meeting:
         return str(self._connection.getsockname()[0])
 
     def ask(self, what: str, **more: object) -> dict[str, Any]:
-        """Raises NoMeeting where no answer comes."""
+        """Send a request and return its answer. Raises NoMeeting if none comes."""
         try:
             with self._one:
                 send(self._connection, {"what": what, **more})

@@ -151,7 +151,7 @@ class Timeline:
     # ---- parts that lie within others
     def enter(self, part: str, logged: bool = False) -> tuple[float, float, str] | None:
         """The script begins with something that belongs to ``part``; ``logged``: when ``logs`` was told. What
-        comes back is for ``leave``; None where it does not count.
+        comes back is for ``leave``; None if it does not count.
         """
         if self.inside == part or self._standing or get_ident() != self._thread:
             return None

@@ -64,7 +64,7 @@ class Start:
 @dataclass(frozen=True)
 class Rendered:
     """``files``: text by absolute path, written before anything starts. ``output``: the file in which a job
-    that is submitted leaves what it prints; "" where that comes through the process itself.
+    that is submitted leaves what it prints; "" if that comes through the process itself.
     """
 
     starts: tuple[Start, ...] = ()
@@ -98,7 +98,7 @@ class LaunchEngine(ABC):
 
     @abstractmethod
     def available(self) -> str | None:
-        """Why it cannot be used here, with what to do; None where it can."""
+        """Why it cannot be used here, with what to do; None if it can be used."""
 
     @abstractmethod
     def render(self, job: LaunchJob) -> Rendered:
@@ -111,7 +111,7 @@ class LaunchEngine(ABC):
         return Processes(rendered.starts, job.nodes)
 
     def check(self, job: LaunchJob) -> None:
-        """Raises UsageError where the job asks for what this engine does not do."""
+        """Raises UsageError if the job asks for something that this engine does not do."""
         if job.nodes.elastic and not self.does.elastic:
             raise self.cannot(
                 f"--nnodes {job.nodes}: it starts a fixed number of hosts. Say how many, as in --nnodes "

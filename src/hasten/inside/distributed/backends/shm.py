@@ -34,7 +34,7 @@ class Shm:
     """An ``Engine``. Raises CannotShare at its start, and later RankGone or Disagreement, naming ranks.
 
     ``inherited``: a descriptor of empty memory that all ranks have, if they were given one. ``called``: the
-    numbers by which errors name them, where they are some of more ranks.
+    numbers by which errors name them, if they are only some of all ranks.
     """
 
     def __init__(
