@@ -29,7 +29,7 @@ _MOST_NAMED = 200
 
 
 def facts_of(job: Job, script: Script, environment: Mapping[str, str], version: str) -> HostFacts:
-    """``version``: of hasten."""
+    """What to compare of this host. ``version``: hasten's."""
     parts = []
     with suppress(UsageError):  # the worker tells what there is, as far as it comes
         parts = list(parts_of(script))

@@ -44,7 +44,7 @@ class Pulse:
         self._followed = dict(processes)
 
     def fail(self, failure: Failure) -> None:
-        """Tell all others."""
+        """Tell all others that this process cannot go on."""
         self._tell("fail", why=failure.why, code=failure.code)
 
     def leave(self) -> None:

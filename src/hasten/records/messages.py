@@ -198,7 +198,7 @@ class Failed(Message):
 
 @dataclass(frozen=True)
 class Written(Message):
-    """The file is there."""
+    """The requested file was written."""
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ def _pays_words(found: RunForecast, tune_seconds: float) -> str:
 
 
 def counted(count: int, what: str) -> str:
-    """ "1 epoch", "1,200 epochs"."""
+    """A number of things: "1 epoch", "1,200 epochs"."""
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 

@@ -44,7 +44,7 @@ def in_words(fault: Fault) -> str:
 
 
 def summary(found: Preflight) -> str:
-    """One line."""
+    """The result of a check of the hosts, in one line."""
     ranks = sum(len(host.ranks) for host in found.hosts)
     many = f"{_many(len(found.hosts), 'host')}, {_many(ranks, 'rank')}"
     if not found.ready:

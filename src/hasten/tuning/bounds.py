@@ -37,7 +37,7 @@ class Bounds:
 
     @classmethod
     def seen(cls, facts: Facts) -> Bounds:
-        """From the watched script."""
+        """The bounds by what was seen of the watched script."""
         seen, run = facts.observation, account(facts)
         in_steps = run.part("steps").seconds if run is not None else 0.0
         if not facts.on_cpu or not seen.steps or (run is not None and not in_steps):

@@ -163,7 +163,7 @@ class EpochEnds:
         )
 
     def with_these(self, others: EpochEnds) -> EpochEnds:
-        """Both together."""
+        """The ends that both have seen, together."""
         return replace(
             self,
             seen=[*map(_apart, others.seen), *self.seen],

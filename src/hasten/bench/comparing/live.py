@@ -189,9 +189,7 @@ class LiveBench:
             raise _Disturbed
         block = measure(steps, comparison.timed)
         if block is not None and is_b:
-            if (
-                not self._quiet.contended
-            ):  # while other programs run, short steps may all be many times as long
+            if not self._quiet.contended:  # other programs may make all short steps many times as long
                 comparison.give_up(block.step_seconds)
             comparison.steps_b += steps
         elif block is not None:

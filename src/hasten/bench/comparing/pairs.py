@@ -273,7 +273,7 @@ class PairsBench:
             self._settled_beside_others = self._quiet.others_since(before)
 
     def _settle(self, worker: Worker) -> None:
-        """Warm up, untimed."""
+        """Train untimed steps to warm up."""
         if self._warmup_steps:
             worker.steps(self._warmup_steps)
         worker.pause()

@@ -97,7 +97,7 @@ class Meeting:
     """
 
     def __init__(self, address: str, key: bytes, silence_seconds: float) -> None:
-        """``address``: HOST:PORT. Raises NoMeeting."""
+        """Connect to the keeper at ``address``, HOST:PORT. Raises NoMeeting."""
         self._where, self._one = address, threading.Lock()
         host, _, port = address.rpartition(":")
         try:

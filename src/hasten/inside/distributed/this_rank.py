@@ -245,7 +245,7 @@ class ThisRank:
         return self.slicer.weight(self.findings.loss)
 
     def _pass_ended(self) -> None:
-        """Nothing was averaged yet."""
+        """A backward pass has ended, and nothing was averaged yet. For subclasses."""
 
     def _end_pass(self, losses: list[torch.Tensor], kept: bool) -> None:
         """``kept``: the graph may be gone through again, and is not to be touched."""

@@ -202,5 +202,5 @@ def number_of(bits: int) -> float:
 
 
 def fingerprint(values: Iterable[float]) -> int:
-    """32 bits."""
+    """A checksum of these numbers, of 32 bits."""
     return zlib.crc32(array("d", values).tobytes())

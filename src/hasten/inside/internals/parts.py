@@ -140,7 +140,7 @@ class TorchLacks(Exception):
 
 
 def check(version: str, parts: tuple[Part, ...] = PARTS) -> None:
-    """Raises TorchLacks."""
+    """Check that torch has all needed parts. Raises TorchLacks if it does not."""
     gone = missing(tuple(part for part in parts if part.needed))
     if gone:
         raise TorchLacks(_words(version, gone))

@@ -283,7 +283,7 @@ class Timeline:
             self._before = self._parts()
 
     def _settle_the_end(self) -> None:
-        """No step followed."""
+        """Give what came after the last step to parts: no step followed."""
         self._turn(GAP)
         sums, rest = self._sums, 0.0
         for stretch in self._stretches:

@@ -223,10 +223,7 @@ class LiveTune:
         self._settle()
         self._run.adopt(self.found)
         self._seen.clear()
-        self._waiting, self._skip = (
-            None,
-            self._course.cycle,
-        )  # the gain has changed which phases take the time
+        self._waiting, self._skip = None, self._course.cycle  # a gain has changed what takes the time
 
     def _settle(self) -> None:
         if self._trial is not None:

@@ -54,7 +54,7 @@ class ByteBatch:
 
 
 def bytes_of(pictures: Sequence[Pixels]) -> object:
-    """Collated instead of floats."""
+    """The batch to collate instead of one of floats."""
     import torch
 
     late, kind = pictures[0].late, pictures[0].kind

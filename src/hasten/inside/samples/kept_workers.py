@@ -54,7 +54,7 @@ class KeptWorkers:
     """
 
     def __init__(self, training: Training) -> None:
-        """Raises NotApplicable."""
+        """Raises NotApplicable if this version of torch is not known."""
         self.resumed = 0
         self.renewed: dict[str, None] = {}
         self._training = training

@@ -48,7 +48,7 @@ class NoDigest(Exception):
 
 
 def lasting_digest(value: object) -> str:
-    """Raises NoDigest."""
+    """The digest of a data set's content. Raises NoDigest if something in it cannot be covered."""
     digest = _Digest()
     digest.add(value, 0)
     return digest.hexdigest()
@@ -192,7 +192,7 @@ class _Digest:
             self.mapping(value, depth)
 
     def pickled(self, value: Any, depth: int) -> None:
-        """Written, and never read."""
+        """Include what pickle writes for an object; it is never read back."""
         try:
             self._put(pickle.dumps(value, 4))
         except Exception:

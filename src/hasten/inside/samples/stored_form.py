@@ -38,7 +38,7 @@ class Unstorable(Exception):
 
 
 def encode(sample: object) -> tuple[bytes, bytes]:
-    """(layout, body). Raises Unstorable."""
+    """A sample as (layout, body). Raises Unstorable."""
     body = _Body()
     layout = body.lay(sample, 0)
     return json.dumps(layout, separators=(",", ":")).encode(), bytes(body.content)

@@ -243,7 +243,7 @@ class AsyncSave(Technique):
         self._raise_what_failed()
 
     def _interpreter_ends(self) -> bool:
-        """Whether all was written."""
+        """Wait for all files; whether all were written. Failures are reported."""
         self._saves.wait()
         failed = self._saves.take_failures()
         for failure in failed:

@@ -135,5 +135,5 @@ def _why_not(loader: Loader, available_bytes: int) -> str:
 
 
 def _needed(loader: Loader) -> int:
-    """Bytes."""
+    """Bytes that all samples of the loader need."""
     return (loader.samples or 0) * ((loader.sample_bytes or 0) + PYTHON_BYTES)

@@ -163,7 +163,7 @@ class EvaluationInRam(Technique):
         return self._held() + nbytes <= MEMORY_SHARE * self._training.available_bytes
 
     def _held(self) -> int:
-        """Bytes."""
+        """Bytes of all kept batches."""
         return sum(kept.nbytes for of_owner in self._every.values() for kept in of_owner.values())
 
     def _choose(self, loader: DataLoader[object]) -> Mapping[str, object] | None:

@@ -153,9 +153,7 @@ class Malloc(Technique):
         before = libc.mallinfo2()
         blocks = [libc.malloc(_BLOCK_BYTES)]
         if before.keepcost <= _OWN_TRIM_THRESHOLD_BYTES:
-            most = (
-                before.fordblks + 2 * _OWN_TRIM_THRESHOLD_BYTES
-            ) // _BLOCK_BYTES  # if no two blocks are adjacent
+            most = (before.fordblks + 2 * _OWN_TRIM_THRESHOLD_BYTES) // _BLOCK_BYTES  # if scattered
             while len(blocks) < most and libc.mallinfo2().arena <= before.arena + _OWN_TRIM_THRESHOLD_BYTES:
                 blocks += [libc.malloc(_BLOCK_BYTES) for _ in range(_BLOCKS_AT_ONCE)]
         mapped = libc.mallinfo2().hblks - before.hblks

@@ -201,9 +201,7 @@ class _Watch:
         optimizer.param_groups = [{**mine, "params": [parameter]}]
         try:
             step = type(optimizer).step
-            getattr(step, "__wrapped__", step)(
-                optimizer
-            )  # not the wrapper: this is not a step of the script's
+            getattr(step, "__wrapped__", step)(optimizer)  # not the wrapper: it is not the script's step
             parameter.grad = None
         finally:
             optimizer.param_groups, self._stepping = groups, False

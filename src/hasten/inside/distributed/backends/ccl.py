@@ -50,7 +50,7 @@ class _Id(ctypes.Structure):
 
 
 class Ccl:
-    """An ``Engine``."""
+    """An ``Engine`` over oneCCL's C functions."""
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
         self.rank, self._size, self._library = rank, size, library()
