@@ -64,8 +64,8 @@ def shares(launched: LaunchedRank, found: Distribution, arguments: SimpleNamespa
         return told
     if found.kind:
         raise UsageError(
-            f"{found.sign} makes the script one of several ranks by itself, and --ranks ours is for those "
-            "that know of none: leave it out"
+            f"{found.sign} makes the script one of several ranks by itself, and --ranks ours is for "
+            "scripts that know of none: leave it out"
         )
     return True
 
@@ -264,7 +264,7 @@ def _say_for_all(world: World) -> Callable[[str], None]:
 def _tell(found: Findings, world: World) -> None:
     say, many = _say_for_all(world), [len(host) for host in world.by_host]
     for remark in found.remarks:
-        say(f"not as in one process: {remark}")
+        say(f"differs from one process: {remark}")
     say("compared with one process: the first steps, up to 400, and single later ones (on CPUs)")
     each = ", ".join(f"{name}: {count}" for name, count in zip(world.names, many, strict=True))
     where = f" on {len(many)} hosts ({each})" if len(many) > 1 else ""

@@ -70,8 +70,8 @@ def start(
         return as_the_script_asks(_in_one(job), found, count, arguments.backend or "")
     if found.kind and arguments.ranks == "ours":
         raise UsageError(
-            f"{found.sign} makes the script one of several ranks by itself, and --ranks ours is for those "
-            "that know of none: leave it out"
+            f"{found.sign} makes the script one of several ranks by itself, and --ranks ours is for "
+            "scripts that know of none: leave it out"
         )
     return as_we_share(in_several(job, count, arguments.backend), script)
 
@@ -153,7 +153,7 @@ def as_we_share(job: Job, script: Script) -> int:
     with trials, private_place() as place:
         found = findings_for(script, wish, trials, say)
         for remark in found.remarks:
-            say(f"not as in one process: {remark}")
+            say(f"differs from one process: {remark}")
         say("compared with one process: the first steps, up to 400, and single later ones (on CPUs)")
         first, *others = ranks_of_ours(job, wish, os.environ, found, place)
         sandbox = trials.sandbox

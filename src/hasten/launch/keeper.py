@@ -155,7 +155,7 @@ class Keeper:
         with self._changed:
             guest = self._guests[rank]
             if not guest.left:
-                self._failed(f"{guest.name} has ended: its launcher, or somebody else, ended it", 1)
+                self._failed(f"{guest.name} has ended: its launcher, or something else, ended it", 1)
             guest.left = True
             self._changed.notify_all()
 

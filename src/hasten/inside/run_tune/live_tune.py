@@ -274,6 +274,6 @@ class LiveTune:
         self._over, self.active = True, False
         self._run.adopt(self.found)
         self._run.say(
-            f"trying techniques was ended, and the run goes on under what was found: "
+            f"stopped trying techniques, and the run goes on under what was found: "
             f"{type(error).__name__}: {error}"
         )
