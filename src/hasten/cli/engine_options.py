@@ -83,10 +83,13 @@ ENGINE_OPTIONS = (
         ["--rdzv-endpoint"], metavar="HOST:PORT", type=file_name, help="where ranks meet: one of the hosts"
     ),
     click.Option(
-        ["--master-addr"], metavar="HOST", type=file_name, help="the same as --rdzv-endpoint, as HOST ..."
+        ["--master-addr"], metavar="HOST", type=file_name, help="the host of --rdzv-endpoint, given alone"
     ),
     click.Option(
-        ["--master-port"], metavar="PORT", type=whole_number(1, 65535), help="... and PORT (default: 29400)"
+        ["--master-port"],
+        metavar="PORT",
+        type=whole_number(1, 65535),
+        help="the port on --master-addr (default: 29400)",
     ),
     click.Option(
         ["--rdzv-id"],
