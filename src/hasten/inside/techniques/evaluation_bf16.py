@@ -65,7 +65,7 @@ class EvaluationBf16(Technique):
     def install(self, training: Training, settings: Settings) -> None:
         if is_one_of_several(training):
             raise NotApplicable(
-                "each rank would compare its own evaluations, while the others may wait for it"
+                "ranks would each compare evaluations of their own, while others may wait for them"
             )
         torch, device = training.torch, device_of(training)
         on_gpu = device is not None and device.type == "cuda"
