@@ -126,4 +126,4 @@ def test_ways_between_hosts_are_measured(project: Project) -> None:
     for pair in ("h1 - h2", "h1 - h3", "h2 - h3"):
         (line,) = (line for line in first.stdout.splitlines() if line.startswith(pair))
         assert 0 < float(line.split()[-2]) < 100, line  # of 200 Mbit/s; the rest is a burst
-    assert "remark: the link between h1 and h2 is slow" in first.stdout
+    assert "warning: the link between h1 and h2 is slow" in first.stdout

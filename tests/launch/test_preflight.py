@@ -173,10 +173,10 @@ def test_the_table_has_a_column_for_each_host() -> None:
         "disk left            50.0 GiB      50.0 GiB",
         "clock                +0.000 s      +0.000 s",
         "",
-        "way      latency   bandwidth",
+        "link     latency   bandwidth",
         "h1 - h2  0.050 ms  1200 MB/s",
         "",
-        "remark: h2 has little. make room",
+        "warning: h2 has little. make room",
         "2 hosts, 2 ranks: alike; the slowest link, h1 - h2, has 0.05 ms and 1200 MB/s",
     ]
 

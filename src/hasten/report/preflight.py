@@ -28,7 +28,7 @@ def lines_of(found: Preflight) -> list[str]:
         rows.append(["clock", *(f"{host.clock_seconds:+.3f} s" for host in hosts)])
     lines = _aligned(rows)
     if found.links:
-        ways = [["way", "latency", "bandwidth"]]
+        ways = [["link", "latency", "bandwidth"]]
         for link in found.links:
             way = f"{hosts[link.one].name} - {hosts[link.other].name}"
             speed = f"{link.bytes_per_second / 1e6:.0f} MB/s"
@@ -40,7 +40,7 @@ def lines_of(found: Preflight) -> list[str]:
 
 def in_words(fault: Fault) -> str:
     """A fault with its advice, in one line."""
-    return f"{'error' if fault.stops else 'remark'}: {fault.text}. {fault.advice}"
+    return f"{'error' if fault.stops else 'warning'}: {fault.text}. {fault.advice}"
 
 
 def summary(found: Preflight) -> str:
