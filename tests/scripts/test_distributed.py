@@ -79,7 +79,7 @@ def test_a_plan_applies_in_each_rank_and_is_spoken_of_once(project: Project) -> 
     _, _, *remarks = done.stderr.splitlines()
     assert remarks == [
         "hasten: optimizer_in_backward does not apply here and is left out: gradients are averaged over "
-        "ranks after they have come"
+        "ranks after they have arrived"
     ]
 
 

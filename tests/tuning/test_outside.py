@@ -320,7 +320,7 @@ def test_a_shorter_start_alone_is_no_plan() -> None:
     search = search_over(bench)
     assert search.run([of("early", "start"), candidate("slow")]) == BASELINE
     assert why_not(search) == {
-        "early": "it makes nothing shorter but the start, and nothing else was found: name it by --use"
+        "early": "it shortens only the start, and nothing else was found: to use it, name it by --use"
     }
 
 

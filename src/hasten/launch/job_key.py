@@ -41,8 +41,8 @@ def _of_this_user(environment: Mapping[str, str]) -> bytes:
         _make(path)
     if not own_files.is_ours(path):
         raise UsageError(
-            f"hosts know each other by a secret in {path}, which cannot be made, or is not yours alone: set "
-            f"{VARIABLE} to the same secret on all hosts (openssl rand -hex 16)"
+            f"hosts know each other by a secret in {path}, which cannot be created, or is open to others: "
+            f"set {VARIABLE} to the same secret on all hosts (openssl rand -hex 16)"
         )
     return path.read_bytes()[:_MOST_BYTES]
 

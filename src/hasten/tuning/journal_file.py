@@ -156,7 +156,7 @@ def unusable(path: Path, why: str) -> UnsafeFile:
 def told(path: Path, error: sqlite3.Error) -> HastenError:
     """``error``, from a journal that could not be opened, as an error for the user."""
     if "disk is full" in str(error):
-        return HastenError(f"the disk is full: the journal {path} cannot be begun. Make room")
+        return HastenError(f"the disk is full: the journal {path} cannot be created. Make room")
     told = unusable(path, str(error))
     return NotADatabase(str(told)) if any(words in str(error) for words in _BROKEN) else told
 

@@ -26,7 +26,7 @@ from .comparisons import TOGETHER, Comparisons
 from .outside import large, too_long, weighed
 from .reasons import reason_of
 
-_ALONE = "it makes nothing shorter but the start, and nothing else was found: name it by --use"
+_ALONE = "it shortens only the start, and nothing else was found: to use it, name it by --use"
 _LONGER = 2  # times as long as the first time, for a second try
 
 

@@ -63,7 +63,7 @@ class OptimizerInBackward(Technique):
         if len(training.optimizers) > 1:
             raise NotApplicable("there are several optimizers")
         if training.averages_gradients:
-            raise NotApplicable("gradients are averaged over ranks after they have come")
+            raise NotApplicable("gradients are averaged over ranks after they have arrived")
         if place := reads_in_source(training.own_files()):
             raise NotApplicable(f"the script reads gradients itself, at {place}")
         for optimizer in training.optimizers:
@@ -167,7 +167,7 @@ class _Watch:
             for parameter in group["params"]:
                 gradient, version = self._came.get(id(parameter), (None, 0))
                 if parameter.grad is not gradient and parameter.grad is not None:
-                    self.reason = "gradients are there that this backward pass did not make"
+                    self.reason = "there are gradients that this backward pass did not compute"
                 elif gradient is not None and gradient._version != version:
                     self.reason = "the script changes gradients before the step"
 

@@ -36,7 +36,7 @@ class Torchrun(LaunchEngine):
             return Rendered((self._by_hand(job),), secrets=job.secrets)
         if job.node_rank is not None:
             raise UsageError(
-                "--node-rank: ssh starts it on all hosts and numbers them. Leave it, or the hosts, out"
+                "--node-rank: ssh starts it on all hosts and numbers them. Leave out either it or the hosts"
             )
         meets = job.address or without_user(job.hosts[0])
         towards = meets if job.nodes.most > 1 else ""  # ranks of one host need not be reached by others
