@@ -136,7 +136,7 @@ def test_before_starts_are_compared_all_that_was_found_is_set_up(monkeypatch: py
     assert foreseen == pytest.approx(3 * 2 * (START_SECONDS + 20.0))
 
 
-def test_the_live_worker_does_not_run_beside_pairs() -> None:
+def test_the_live_worker_does_not_run_during_pairs() -> None:
     """A paper worker that goes on asserts that it is alone."""
     trials = PaperTrials()
     with bench_over(trials) as bench:

@@ -290,7 +290,7 @@ time.sleep(600)
 
 
 def test_a_killed_tune_takes_everything_with_it(project: Project) -> None:
-    """Nothing of ours can run any more, and the worker has nobody to ask: the kernel must end it."""
+    """Nothing of ours can run any more, and the worker cannot ask anyone: the kernel must end it."""
     tune = Tune(project, PREPARES_FOR_LONG)
     tune.until_its_worker_prints()
     assert len(project.processes()) == 6  # the tune, its clearing, its worker in three, the worker's child

@@ -112,7 +112,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
 
 
 def test_the_training_is_the_same_to_the_last_bit(watched: Watched) -> None:
-    """Losses and random streams, step by step, as far as it was watched."""
+    """Losses and RNG states, step by step, as far as it was watched."""
     assert len(watched.printed) >= WATCHED - 1
     assert watched.plain.splitlines()[: len(watched.printed)] == watched.printed
 

@@ -227,7 +227,7 @@ def test_a_plan_that_is_not_confirmed_says_so_where_it_is_named(project: Project
     )
 
 
-def test_beside_a_confirmed_plan_it_is_not_mentioned(project: Project) -> None:
+def test_next_to_a_confirmed_plan_it_is_not_mentioned(project: Project) -> None:
     project.write("train.py", "print('trained')\n")
     project.write(".hasten/train/plan.toml", UNCONFIRMED.replace("not-confirmed", "gain"))
     project.write(".hasten/train/plan.unconfirmed.toml", UNCONFIRMED)

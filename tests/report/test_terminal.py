@@ -146,7 +146,7 @@ def test_accuracy_that_could_not_be_checked_is_neither_held_nor_lost() -> None:
 
 
 def test_other_random_draws_are_not_called_the_same() -> None:
-    """Under a plan that draws otherwise, batches and random streams were not compared."""
+    """Under a plan that draws different numbers, batches and RNG states were not compared."""
     verdict = replace(HELD, invariants=Invariants(("modes", "rates", "optimizer")))
     report = tune_report(replace(GAIN, guard=verdict))
     assert "same flags and learning rates, different draws from the same distributions; the loss" in report

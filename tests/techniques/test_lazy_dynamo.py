@@ -1,4 +1,4 @@
-"""torch's compiler stays out until something asks for it, and then works as ever."""
+"""torch's compiler stays out until something asks for it, and then works as usual."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_python_s_own_questions_import_nothing() -> None:
 
 
 def test_what_was_left_alone_is_said_anew_to_the_real_one() -> None:
-    """A compiled function that updates parameters finds the optimizer's methods marked as ever."""
+    """A compiled function that updates parameters finds the optimizer's methods marked as usual."""
     marked = "getattr(torch.optim.Optimizer.add_param_group.__wrapped__, '__dynamo_disable', None)"
     run(
         f"{IN_PLACE}{TRAIN}\nplain = torch.optim.Optimizer.add_param_group.__wrapped__\n"

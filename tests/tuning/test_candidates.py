@@ -190,7 +190,7 @@ def test_it_is_the_risk_with_this_script_that_counts(random: str, allowed: bool)
     assert "loader_workers" in names(found, [], "draws")
 
 
-def test_a_refusal_tells_the_risk_beside_the_other_reasons() -> None:
+def test_a_refusal_tells_the_risk_in_addition_to_the_other_reasons() -> None:
     reasons = refusals(facts(roots=(root(dtypes=("float64",)),)), "exact")["bf16"]
     assert reasons == ("parameters are not all float32", "the risk here is 'close', above --risk exact")
 

@@ -872,7 +872,7 @@ def test_where_no_technique_applies_there_is_no_gain(folder: Path) -> None:
 
 @pytest.fixture
 def idle_alone() -> Iterator[None]:
-    """The technique that does nothing is the only one there is, here and, beside the others, in workers."""
+    """The technique that does nothing is the only one there is, here; workers have the others, too."""
     with known_to_workers(idle_technique.__file__, {"idle": idle_technique.Idle}, alone=True):
         yield
 

@@ -112,7 +112,7 @@ def execute(arguments: SimpleNamespace) -> int:
 
 
 def budget_seconds(budget: float | ShareOfRun, script: Script) -> float:
-    """Raises UsageError where it is a part of a training whose length nobody knows."""
+    """The budget in seconds. Raises UsageError if it is a part of a training of unknown length."""
     from ..errors import UsageError
     from ..tuning.known_here import run_seconds
     from ..units import seconds_words
@@ -122,8 +122,9 @@ def budget_seconds(budget: float | ShareOfRun, script: Script) -> float:
     length = budget.seconds if budget.seconds is not None else run_seconds(script)
     if length is None:
         raise UsageError(
-            f"--budget {budget}: nobody knows yet how long {script.label} trains with these arguments, as no "
-            f"tune of it saw its end. Say it, as in --budget '{budget} of 2h', or give seconds"
+            f"--budget {budget}: it is not known how long {script.label} trains with these arguments, "
+            f"because no tune has seen its end. Say how long, as in --budget '{budget} of 2h', "
+            "or give seconds"
         )
     seconds = budget.share * length
     say(f"hasten: the budget is {seconds_words(seconds)}, {budget} of {seconds_words(length)}")

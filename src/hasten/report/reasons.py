@@ -68,7 +68,7 @@ def _over_words(reason: Reason) -> str:
 
 
 def _left_out_words(reason: Reason) -> str:
-    """About what confirmation removed."""
+    """Why confirmation left a technique out."""
     if reason.found == "failed":
         return f"left out: the plan with it failed{_over_words(reason)}: {reason.failure}"
     not_confirmed = (

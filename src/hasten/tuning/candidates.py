@@ -160,7 +160,7 @@ def _with_starts_in_place(techniques: Sequence[type[Technique]], early: set[str]
 
 
 def _needs_processes(technique: type[Technique]) -> bool:
-    """By itself, to compare its steps."""
+    """Whether its steps must be compared in new processes; what steadies steps is left out."""
     return technique.scope != "live" and "steps" in technique.parts and not technique.steadies
 
 

@@ -59,7 +59,9 @@ class TimeLeft(Protocol):
 
 @dataclass(frozen=True)
 class _PutOff:
-    """Its index among what was left out, and the ``share`` of the search's time for watching."""
+    """A comparison put off: its index among what was left out, and the ``share`` of the search's time to
+    watch.
+    """
 
     at: int
     plan: Plan
@@ -118,7 +120,7 @@ class Comparisons:
         return False, replace(reason, decision="too late", budget=self._deadline.enough_for(whole, 0.0))
 
     def seek(self, name: str, a: Plan, b: Plan, seconds: float) -> Seen | Unseen:
-        """Where in a run two plans that differ outside of steps can be compared."""
+        """Find out where in a run two plans that differ outside of steps can be compared."""
         self._announce(name, a)
         return self._bench.seek(a, b, seconds)
 
@@ -141,6 +143,7 @@ class Comparisons:
         return self._length.told_of(trial)
 
     def leave_out(self, name: str, why: WhyNot) -> None:
+        """Note why a technique was not tried."""
         self.left_out.append(Refused(name, (why,)))
 
     def leave_untried(self, name: str, a: Plan, b: Plan) -> None:
@@ -178,6 +181,9 @@ class Comparisons:
     def record(
         self, name: str, settings: Settings, trial: Trial, kept: bool, reason: Reason, ablation: bool = False
     ) -> None:
+        """Add a row for one technique. ``kept``: the plan keeps it; ``ablation``: measured at the end, in
+        combination with the rest of the plan.
+        """
         if kept and trial.ratio is not None and trial.method != "starts":
             self._deadline.gained(1 / trial.ratio.high)
         self.add(
@@ -199,6 +205,7 @@ class Comparisons:
         )
 
     def record_together(self, trial: Trial, together: Plan, kept: bool, again: bool) -> None:
+        """Add a row for techniques tried as one. ``again``: they will be tried again."""
         row = Tried(
             technique=TOGETHER,
             settings={},

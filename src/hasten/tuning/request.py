@@ -44,7 +44,9 @@ class TuneRequest:
         return {**shared, **{name: NOT_NAMED for name in CATALOG if not self.tries(name)}}
 
     def own_ranks(self, distribution: Distribution, machine: Machine) -> OwnRanks | None:
-        """None for a script that trains in one process. Raises UsageError if there cannot be this many."""
+        """The script's own ranks; None if it trains in one process. Raises UsageError if there cannot be this
+        many.
+        """
         tried = ", and how many processes are best for it is tried anyhow"
         return own_ranks_of(self.script, distribution, machine, self.nproc, self.backend, otherwise=tried)
 

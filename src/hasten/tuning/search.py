@@ -26,7 +26,7 @@ from .comparisons import TOGETHER, Comparisons
 from .outside import divided, grown_large, large, share_of_faster, step_ratio, too_long, weighed
 from .reasons import reason_of
 
-_ALONE = "it makes nothing shorter but the start, and nothing else was found: name it by --use"
+_ALONE = "it shortens only the start, and nothing else was found: to use it, name it by --use"
 _LONGER = 2  # times as long as the first time, for a second try
 
 
@@ -52,6 +52,7 @@ class Search:
 
     @property
     def left_out(self) -> list[Refused]:
+        """What was not tried, and why."""
         return self._comparisons.left_out
 
     def run(self, candidates: Sequence[Candidate]) -> Plan:

@@ -77,7 +77,7 @@ def test_where_whole_epochs_are_short_they_are_compared() -> None:
 
 @pytest.mark.attack("truth")
 def test_saves_are_not_compared_in_short_epochs() -> None:
-    """They come by once an epoch, however long it is: their gain would look larger."""
+    """They occur once an epoch, however long it is: their gain would look larger."""
     bench = bench_over(minutes())
     bench.seek(BASELINE, QUICK, LOOK)
     assert isinstance(bench.seek(BASELINE, WRITES_LATER, LOOK), Unseen)

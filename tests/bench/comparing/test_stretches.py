@@ -205,7 +205,7 @@ def test_what_did_not_come_by_in_time_is_told() -> None:
     assert bench.compare(BASELINE, QUICK, 2).ratio is None
 
 
-def test_nobody_looks_twice_for_no_longer() -> None:
+def test_a_second_look_that_is_not_longer_is_not_taken() -> None:
     run = PaperRun(epoch=10_000)
     bench = bench_over(run)
     for seconds in (20.0, 20.0, 10.0):
@@ -215,7 +215,7 @@ def test_nobody_looks_twice_for_no_longer() -> None:
     assert len(run.workers) == 2
 
 
-def test_nobody_looks_where_an_epoch_is_known_to_take_far_longer() -> None:
+def test_no_look_is_taken_if_an_epoch_is_known_to_take_far_longer() -> None:
     run = PaperRun(epoch=10_000)
     rhythm = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01, epoch_steps=10_000)
     unseen = bench_over(run, rhythm).seek(BASELINE, QUICK, 20.0)
@@ -272,7 +272,7 @@ def test_what_looks_and_fails_says_why(error: Exception) -> None:
     assert unseen.failure == str(error)
 
 
-def test_where_nobody_has_looked_a_comparison_fails_by_name() -> None:
+def test_without_a_look_a_comparison_fails_by_name() -> None:
     trial = bench_over(PaperRun()).compare(BASELINE, QUICK, 2)
     assert trial.failure == "it is not known where in a run evaluation comes by"
     assert trial.parts == ("evaluation",)

@@ -91,7 +91,7 @@ def run(folder: Path, script: str, watched: WatchedRun = SOON) -> subprocess.Com
         pytest.param(
             GROWING_LIST,
             "what takes longer is the script's own code between the steps",
-            marks=pytest.mark.thorough,  # beside other programs its first blocks may differ too much
+            marks=pytest.mark.thorough,  # while other programs run, its first blocks may differ too much
         ),
         pytest.param(LEAK, "its memory grows by ", marks=pytest.mark.thorough),
         (SLOW_SAMPLES, "it waits for data, "),

@@ -137,7 +137,7 @@ def test_what_it_leaves_behind_ends_when_it_is_killed(place: Place) -> None:
 
 
 def test_a_stopped_one_ends_with_whoever_started_it(place: Place) -> None:
-    """The kernel kills it though nobody can send it anything any more."""
+    """The kernel kills it, although no process can send it a signal any more."""
     body = BEGIN.format(path=str(place.folder / "package")) + LEAVES_CHILDREN + "time.sleep(600)"
     parent = f"""
 import subprocess, sys, os, signal, time

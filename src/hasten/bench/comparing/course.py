@@ -46,7 +46,7 @@ class Course:
 
 
 def comes_by(step: Step, part: str, rhythm: Rhythm) -> bool:
-    """Whether ``part`` fell into the step. Collections are not told of single steps: for them, any step into
+    """Whether ``part`` fell into the step. Collections are not known by single steps: for them, any step into
     which something else fell.
     """
     if part == _EVALUATION:

@@ -39,7 +39,7 @@ _EMPTY_WORKERS = 3  # in a row that ended without one ABBA block: the script is 
 
 
 class _Disturbed(Exception):
-    """By other programs, in a block: its ABBA block is set aside."""
+    """Other programs disturbed a block: its ABBA block is set aside."""
 
 
 class TrialFailed(Exception):
@@ -188,7 +188,7 @@ class LiveBench:
             raise _Disturbed
         block = measure(steps, comparison.timed)
         if block is not None and is_b:
-            if not self._quiet.contended:  # beside others, short steps may all be many times as long
+            if not self._quiet.contended:  # other programs may make all short steps many times as long
                 comparison.give_up(block.step_seconds)
             comparison.steps_b += steps
         elif block is not None:
@@ -262,7 +262,7 @@ class _Comparison:
 
     @property
     def log_ratios(self) -> list[float]:
-        """Of the undisturbed ABBA blocks, if there are enough of them; otherwise of all."""
+        """The log ratios of the undisturbed ABBA blocks, if there are enough of them; otherwise of all."""
         alone = [log_ratio for log_ratio, contended in self._log_ratios if not contended]
         return alone if len(alone) >= _LEAST_ABBA_BLOCKS else [log_ratio for log_ratio, _ in self._log_ratios]
 

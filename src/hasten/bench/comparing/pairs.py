@@ -71,7 +71,7 @@ class PairsBench:
 
     @property
     def _spare_steps(self) -> float:
-        """That the script has besides these."""
+        """Steps that the script has in addition to these."""
         length = self._rhythm.steps_in_all
         return math.inf if length is None else length - self.steps_needed
 
@@ -223,11 +223,11 @@ class PairsBench:
         return median(block.sample_seconds for block in blocks)
 
     def _pair_took(self, seconds: float) -> None:
-        """After each pair: its time without set-ups and without repeated measurements."""
+        """Called after each pair with its time, without set-ups and repeated measurements."""
         self._took.append(seconds)
 
     def _prepare(self, a: Plan, b: Plan) -> None:
-        """Before the first pair of a comparison. Raises MeasureFailed."""
+        """Called before the first pair of a comparison. Raises MeasureFailed."""
 
     def _blocks(
         self, workers: Mapping[Plan, Worker], first: Plan, second: Plan
@@ -274,7 +274,7 @@ class PairsBench:
             self._settled_beside_others = self._quiet.others_since(before)
 
     def _settle(self, worker: Worker) -> None:
-        """Warm up, untimed."""
+        """Train untimed steps to warm up."""
         if self._warmup_steps:
             worker.steps(self._warmup_steps)
         worker.pause()

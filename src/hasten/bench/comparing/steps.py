@@ -126,6 +126,7 @@ def in_unit(steps: Sequence[Step], rhythm: Rhythm) -> tuple[Step, ...]:
 
 
 def regular_steps(steps: Sequence[Step], rhythm: Rhythm) -> list[Step]:
+    """The steps into which nothing unusual fell (``Rhythm.regular``)."""
     return [step for step in steps if rhythm.regular(step)]
 
 

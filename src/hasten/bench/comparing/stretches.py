@@ -209,7 +209,7 @@ class StretchBench(PairsBench):
         for plan in (a, b):
             course = self._course(a, b, changing(plan))
             if course is None:
-                raise MeasureFailed(f"it is not known where in a run {', '.join(self._parts)} comes by")
+                raise MeasureFailed(f"it is not known where in a run {', '.join(self._parts)} occurs")
             self._courses[plan] = course
 
     def _pair_took(self, seconds: float) -> None:
@@ -270,7 +270,7 @@ class StretchBench(PairsBench):
         return [self._block_of(self._stretch(worker, n)) for n in range(len(self._courses[plan].lengths))]
 
     def _stretch(self, worker: Worker, number: int) -> list[Step]:
-        """All steps of one stretch. Disturbed ones count as measured: the script does not go back."""
+        """Train all steps of one stretch. Disturbed ones count as measured: the script does not go back."""
         course = self._courses[worker.plan]
         before = self._quiet.begin()
         worker.resume()
@@ -292,7 +292,7 @@ class StretchBench(PairsBench):
         return Block(seconds / samples, seconds / len(steps), mean, samples, uneven)
 
     def _time(self, blocks: list[Block]) -> float:
-        """Of all stretches together: a short one with an evaluation counts only by its samples."""
+        """Seconds per sample of all stretches: a short one with an evaluation counts only by its samples."""
         samples = sum(block.samples for block in blocks)
         return sum(block.sample_seconds * block.samples for block in blocks) / samples
 

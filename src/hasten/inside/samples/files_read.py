@@ -151,6 +151,7 @@ def has_changed(files: Sequence[Sequence[object]]) -> str:
 
 
 def mark_of(path: str) -> FileMark:
+    """The mark of the file as it is now."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):

@@ -54,7 +54,7 @@ class KeptWorkers:
     """
 
     def __init__(self, training: Training) -> None:
-        """Raises NotApplicable."""
+        """Raises NotApplicable if this version of torch is not known."""
         self.resumed = 0
         self.renewed: dict[str, None] = {}
         self._training = training
@@ -64,7 +64,9 @@ class KeptWorkers:
         self._signature = inspect.signature(getattr(module, WORKER_LOOP))
         names = set(self._signature.parameters)
         if not names >= _ARGUMENTS or not names & {_DATASET, _HOLDER}:
-            raise NotApplicable("this torch hands its workers other things than those it is known by")
+            raise NotApplicable(
+                "this version of torch passes its workers arguments that hasten does not know"
+            )
         training.seams.replace(module, WORKER_LOOP, self._around_loop)
         training.kept[_NAME] = self
 
