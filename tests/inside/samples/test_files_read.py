@@ -111,6 +111,20 @@ def test_what_is_read_past_python_is_noticed(tmp_path: Path) -> None:
     assert in_a_child(look) == "(False, True)"
 
 
+def test_looking_at_many_open_files_is_not_taken_for_reading(tmp_path: Path) -> None:
+    label = tmp_path / "1.txt"
+    label.write_text("7")
+
+    def look(heard: FilesRead) -> object:
+        opened = [os.open(label, os.O_RDONLY) for _ in range(300)]
+        for _ in range(3):
+            label.read_text()
+            heard.since(look=True)
+        return len(opened), heard.unseen
+
+    assert in_a_child(look) == "(300, False)"
+
+
 def test_many_open_files_hide_none(tmp_path: Path) -> None:
     """What is read at an offset is told from what was read past Python, however many files are open."""
     picture = tmp_path / "1.png"
