@@ -53,7 +53,7 @@ def test_hosts_that_are_alike_are_told_in_a_table(project: Project) -> None:
     assert {"host", "ranks", "Python", "torch", "hasten", "memory left", "disk left", "clock"} <= {*rows}
     assert "#1 - " in first.stdout
     assert " MB/s" in first.stdout
-    assert first.stdout.splitlines()[-1].startswith("2 hosts, 2 ranks: alike; the slowest way")
+    assert first.stdout.splitlines()[-1].startswith("2 hosts, 2 ranks: alike; the slowest link")
     assert second.stdout == ""
     assert not (project.folder / "never").exists()
 
