@@ -160,7 +160,7 @@ def test_hosts_started_by_hand_train_what_one_process_trains(
 @pytest.mark.parametrize(
     ("hosts", "each", "kind"),
     [
-        (3, 1, "SGD"),
+        (2, 1, "SGD"),
         *(pytest.param(*one, marks=pytest.mark.thorough) for one in [(3, 1, "Adam"), (2, 2, "SGD")]),
     ],
 )

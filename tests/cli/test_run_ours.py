@@ -44,6 +44,7 @@ ENDLESS = """while True:
 
 
 def script(project: Project, at_epoch: str = "") -> None:
+    project.environment["OMP_NUM_THREADS"] = "1"  # more only wait for each other beside other tests
     project.write("train.py", SCRIPT.replace("EPOCH", at_epoch or "pass"))
 
 

@@ -13,6 +13,8 @@ from hasten.cli.main import main
 from hasten.cli.scale import amount, link_of
 from hasten.records.scaling import Link
 
+from ..thorough import cases
+
 TRAINING = """
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -28,7 +30,7 @@ for inputs, labels in DataLoader(data, batch_size=32, shuffle={shuffle}):
 """
 
 
-@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("shuffle", cases([True, False], [True]))
 def test_a_training_is_measured_and_scaled(
     shuffle: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
