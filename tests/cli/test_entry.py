@@ -6,9 +6,10 @@ import json
 
 import pytest
 
+from ..quickly import quickly
 from .conftest import Project
 
-TRAINS = """
+TRAINS = quickly("""
 import torch
 model = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.Flatten(), torch.nn.Linear(144, 4))
 optimizer = torch.optim.Adam(model.parameters())
@@ -16,7 +17,7 @@ for step in range(60):
     optimizer.zero_grad()
     model(torch.randn(8, 1, 8, 8)).square().mean().backward()
     optimizer.step()
-"""
+""")
 
 
 def test_a_module_runs_as_under_python(project: Project) -> None:

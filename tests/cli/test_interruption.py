@@ -19,6 +19,7 @@ import pytest
 from hasten.plans.files import read_plan
 
 from ..patience import PATIENCE_SECONDS
+from ..quickly import quickly
 from ..thorough import cases
 from .conftest import Project, wait_until
 
@@ -29,7 +30,7 @@ pytestmark = [
 
 ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
 
-TRAINS_FOR_LONG = """
+TRAINS_FOR_LONG = quickly("""
 import torch
 from torch.utils.data import DataLoader, Dataset
 
@@ -48,7 +49,7 @@ for step, (inputs, labels) in enumerate(DataLoader(Numbers(), batch_size=8, num_
     torch.nn.functional.cross_entropy(model(inputs), labels).backward()
     optimizer.step()
     print(step, flush=True)
-"""
+""")
 
 
 class Tune:

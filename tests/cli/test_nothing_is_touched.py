@@ -16,6 +16,7 @@ import pytest
 
 from hasten.inside.sandbox import landlock
 
+from ..quickly import quickly
 from .conftest import Project
 
 pytestmark = [
@@ -25,7 +26,7 @@ pytestmark = [
 
 # Writes into the folder "early" before its first step, into "late" during training, and reads all of it back.
 # As with any script that is run a second time, some of what it makes may be there already.
-WRITES = """
+WRITES = quickly("""
 import csv, ctypes, json, mmap, os, pickle, shutil, sqlite3, subprocess, sys
 import numpy, torch
 from pathlib import Path
@@ -135,7 +136,7 @@ for step in range(int(sys.argv[1])):
         torch.save(model.state_dict(), "last.pt")
         with open("log.txt", "a") as log:
             log.write(f"{step}\\n")
-"""
+""")
 TRACKERS = ("WANDB_", "MLFLOW_", "COMET_", "NEPTUNE_", "CLEARML_")
 CHANGED = {  # what is other in "early" and in "late" after a run without protection
     "zip.pt", "legacy.pt", "weights.safetensors", "array.npy", "memmap.bin", "object.pickle",
@@ -274,17 +275,18 @@ def test_a_run_is_logged_as_without_hasten(trained: Measured) -> None:
 
 
 # ---- where no overlay can be laid
-SAVES = """
+SAVES = quickly("""
 import torch
+from torch.utils.data import DataLoader
 model = torch.nn.Linear(8, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for step in range(100000):
+for step, rows in enumerate(DataLoader(torch.randn(100000, 8), batch_size=16, num_workers=1)):
     optimizer.zero_grad()
-    model(torch.randn(16, 8)).sum().backward()
+    model(rows).sum().backward()
     optimizer.step()
     if step == 2:
         {write}
-"""
+""")
 # A process that Landlock holds may mount nothing, whatever else it may.
 HELD = """
 import os, sys
@@ -335,3 +337,4 @@ def test_allowed_writes_are_not_denied(without_overlays: Project) -> None:
     done = profile_held(without_overlays, "open('log.txt', 'a').write('new')", "--allow-writes")
     assert (done.returncode, done.stderr) == (0, "")
     assert (without_overlays.folder / "log.txt").read_text() == "an older run\nnew"
+    assert list(without_overlays.temporary.iterdir()) == []  # of the loader's worker that was killed, either

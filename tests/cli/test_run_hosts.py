@@ -18,12 +18,13 @@ from hasten.launch.rendezvous import free_port
 
 from ..hosts import Network, network, why_no_hosts
 from ..inside.distributed.ranks import Ended, all_ended
+from ..quickly import quickly
 from .conftest import Project, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ranks of several hosts are for Linux")
 on_a_network = pytest.mark.skipif(bool(why_no_hosts()), reason=why_no_hosts())
 TOLERANCE = {"SGD": 1e-12, "Adam": 1e-9}
-SCRIPT = """
+SCRIPT = quickly("""
 import os, sys
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -48,7 +49,7 @@ while epoch < 4 or sys.argv[2:] == ["endless"]:
     epoch += 1
 assert not torch.distributed.is_initialized()
 torch.save([p.detach() for p in model.parameters()], "model.pt")
-"""
+""")
 MEAN = "torch.nn.functional.mse_loss(model(a), b)"
 MEDIAN = "(model(a) - b).square().median()"
 HASTEN = (sys.executable, "-m", "hasten.cli.main", "run")

@@ -13,9 +13,10 @@ from hasten.cli.main import main
 from hasten.cli.scale import amount, link_of
 from hasten.records.scaling import Link
 
+from ..quickly import quickly
 from ..thorough import cases
 
-TRAINING = """
+TRAINING = quickly("""
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -27,7 +28,7 @@ for inputs, labels in DataLoader(data, batch_size=32, shuffle={shuffle}):
     optimizer.zero_grad()
     torch.nn.functional.cross_entropy(model(inputs), labels).backward()
     optimizer.step()
-"""
+""")
 
 
 @pytest.mark.parametrize("shuffle", cases([True, False], [True]))

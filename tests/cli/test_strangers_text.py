@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ..quickly import quickly
 from ..report.test_strangers_text import HOSTILE, hidden
 from ..thorough import cases
 from .conftest import Project
@@ -15,7 +16,7 @@ NAMES = {  # of scripts
     "train\nhasten: all is well.py": r"train\nhasten: all is well.py",
     "train\udcff.py": r"train\udcff.py",
 }
-TRAINS = """
+TRAINS = quickly("""
 import torch
 kind = type(%r, (torch.nn.Linear,), {})
 model = kind(4, 2)
@@ -23,7 +24,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for _ in range(45):
     model(torch.rand(8, 4)).sum().backward()
     optimizer.step()
-"""
+""")
 
 
 def toml(text: str) -> str:

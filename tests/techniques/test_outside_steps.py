@@ -68,13 +68,17 @@ def run(command: list[str], environment: dict[str, str]) -> tuple[str, str]:
 def test_a_script_prints_what_it_prints_without(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
-    plain, _ = run([sys.executable, str(script), "4"], dict(os.environ))
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    plain, _ = run([sys.executable, str(script), "4"], environment)
     names = ("persistent_workers", "evaluation_in_ram", "graph_free_evaluation")
     assert set(names) <= set(OUTSIDE)
     job = Job(argv=(str(script), "4"), machine=this_machine(), plan=Plan({name: {} for name in names}))
-    ours, said = run(*render(job, dict(os.environ)))
+    ours, said = run(*render(job, environment))
     assert ours == plain
     assert said == ""
+    assert list(temporary.glob("pymp-*")) == [], "workers that stayed were killed at the end"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="refused on other systems")
