@@ -21,6 +21,7 @@ for step in range(60):
 
 
 def test_a_module_runs_as_under_python(project: Project) -> None:
+    project.environment["OMP_NUM_THREADS"] = "1"
     project.write("package/__init__.py", "")
     project.write("package/beside.py", "value = 7\n")
     project.write(
@@ -58,6 +59,7 @@ def test_modules_that_cannot_run(project: Project, words: list[str], message: st
 
 
 def test_a_notebook_trains(project: Project) -> None:
+    project.environment["OMP_NUM_THREADS"] = "1"
     cells = [
         {"cell_type": "code", "source": source}
         for source in ("%load_ext nothing\n" + TRAINS, "print('done')")

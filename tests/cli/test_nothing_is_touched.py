@@ -146,12 +146,16 @@ CHANGED = {  # what is other in "early" and in "late" after a run without protec
 }  # fmt: skip
 STEPS, WARMUP, ENDLESS = 40, 20, "100000000"
 HASTEN = ("-m", "hasten.cli.main")
-# With as few pairs as a claim needs: more take minutes, and write no otherwise.
+# With as few pairs as a claim needs, and without waiting for other programs: more takes minutes, and writes
+# no otherwise.
 FEW_PAIRS = """
 import sys
+from hasten.bench.comparing import live
 from hasten.cli.main import main
-from hasten.tuning import costs
+from hasten.tuning import budget, costs
 costs.PAIRS_MOST, costs.LOOKS_MOST = 4, 0
+live.MOST_ABBA_BLOCKS = live._LEAST_ABBA_BLOCKS
+budget._PATIENCE_SHARE = 0.0
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -163,6 +163,7 @@ print("trained", output.dtype)
 
 
 def run_tiny_cnn(project: Project, *options: str) -> subprocess.CompletedProcess[str]:
+    project.environment["OMP_NUM_THREADS"] = "1"  # more only wait for each other beside other tests
     project.write("tiny.py", TINY_CNN)
     project.write(".hasten/tiny/plan.toml", PLAN)
     return project.hasten("run", *options, "tiny.py")

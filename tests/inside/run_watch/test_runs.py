@@ -16,13 +16,12 @@ from hasten.records.plan import Plan
 from hasten.records.run_pace import TunedPace, WatchedRun
 
 from ...patience import PATIENCE_SECONDS
-from ...quickly import quickly
 
 SOON = WatchedRun(warmup_steps=20, warmup_seconds=0.05, block_seconds=0.05, lasting_seconds=1.0)
 SOONER = replace(SOON, lasting_seconds=0.2)
 TOLD = "hasten: steps take "
 
-TRAINING = quickly("""
+TRAINING = """
 import time, torch
 from torch.utils.data import DataLoader, Dataset
 torch.set_num_threads(1)
@@ -46,7 +45,7 @@ for step, (x, y) in enumerate(DataLoader(Samples(), batch_size=8)):
     optimizer.step()
     after(step)
 print("done", step)
-""")
+"""
 GROWING_LIST = """
 STEPS, seen = 7300, []
 def after(step):
