@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
-import os
-import shutil
 import signal
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -53,16 +49,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if thorough:
         config.hook.pytest_deselected(items=thorough)
         items[:] = [item for item in items if not item.get_closest_marker("thorough")]
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _temporary_files_go(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Processes that tests kill leave temporary files, as a loader's workers leave their sockets."""
-    tmp_path_factory.getbasetemp()  # which pytest keeps, lies where it always does
-    folder = tempfile.mkdtemp(prefix="t-")  # short, for sockets
-    os.chmod(folder, 0o1777)  # some tests are another user
-    os.environ["TMPDIR"], tempfile.tempdir = folder, None
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
 
 
 @pytest.fixture
