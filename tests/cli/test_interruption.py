@@ -8,14 +8,17 @@ import random
 import re
 import signal
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from hasten.cli import interruption
 from hasten.plans.files import read_plan
 
 from ..patience import PATIENCE_SECONDS
@@ -207,6 +210,17 @@ def test_a_signal_inside_a_finalizer_is_not_lost(project: Project, number: signa
     done = project.python("-c", INTERRUPTED_IN_A_FINALIZER.format(signal=number.name))
     assert done.returncode == 128 + number
     assert "Exception ignored" not in done.stderr
+
+
+def test_it_comes_again_when_python_is_done_with_it_however_busy_the_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start = threading.Thread.start
+    slowly = [start, lambda thread: time.sleep(10 * interruption._AGAIN_SECONDS)]
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: [do(thread) for do in slowly])
+    interruption._unraisable(Mock(exc_type=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        time.sleep(PATIENCE_SECONDS)
 
 
 STARTS_ALL_SORTS = """
