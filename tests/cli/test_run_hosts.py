@@ -196,6 +196,7 @@ def test_what_slices_do_not_add_up_to_is_refused_once_and_on_all_hosts(project: 
 
 
 # ---- they end together
+@pytest.mark.thorough
 def test_a_rank_that_is_killed_ends_all_and_is_named(project: Project, script: Path) -> None:
     with by_hand(project, ONE_AND_ONE, "--no-plan", "train.py", "SGD", "endless") as started:
         wait_until(lambda: worker_of(project, 1) > 0 or started[0].poll() is not None)
