@@ -216,8 +216,12 @@ def test_it_comes_again_when_python_is_done_with_it_however_busy_the_machine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     start = threading.Thread.start
-    slowly = [start, lambda thread: time.sleep(10 * interruption._AGAIN_SECONDS)]
-    monkeypatch.setattr(threading.Thread, "start", lambda thread: [do(thread) for do in slowly])
+
+    def slowly(thread: threading.Thread) -> None:
+        start(thread)
+        time.sleep(10 * interruption._AGAIN_SECONDS)
+
+    monkeypatch.setattr(threading.Thread, "start", slowly)
     interruption._unraisable(Mock(exc_type=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         time.sleep(PATIENCE_SECONDS)
