@@ -8,17 +8,21 @@ import random
 import re
 import signal
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from hasten.cli import interruption
 from hasten.plans.files import read_plan
 
 from ..patience import PATIENCE_SECONDS
+from ..quickly import quickly
 from ..thorough import cases
 from .conftest import Project, wait_until
 
@@ -29,7 +33,7 @@ pytestmark = [
 
 ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
 
-TRAINS_FOR_LONG = """
+TRAINS_FOR_LONG = quickly("""
 import torch
 from torch.utils.data import DataLoader, Dataset
 
@@ -48,7 +52,7 @@ for step, (inputs, labels) in enumerate(DataLoader(Numbers(), batch_size=8, num_
     torch.nn.functional.cross_entropy(model(inputs), labels).backward()
     optimizer.step()
     print(step, flush=True)
-"""
+""")
 
 
 class Tune:
@@ -206,6 +210,21 @@ def test_a_signal_inside_a_finalizer_is_not_lost(project: Project, number: signa
     done = project.python("-c", INTERRUPTED_IN_A_FINALIZER.format(signal=number.name))
     assert done.returncode == 128 + number
     assert "Exception ignored" not in done.stderr
+
+
+def test_it_comes_again_when_python_is_done_with_it_however_busy_the_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start = threading.Thread.start
+
+    def slowly(thread: threading.Thread) -> None:
+        start(thread)
+        time.sleep(10 * interruption._AGAIN_SECONDS)
+
+    monkeypatch.setattr(threading.Thread, "start", slowly)
+    interruption._unraisable(Mock(exc_type=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        time.sleep(PATIENCE_SECONDS)
 
 
 STARTS_ALL_SORTS = """

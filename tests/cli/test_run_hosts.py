@@ -160,8 +160,8 @@ def test_hosts_started_by_hand_train_what_one_process_trains(
 @pytest.mark.parametrize(
     ("hosts", "each", "kind"),
     [
-        (3, 1, "SGD"),
-        *(pytest.param(*one, marks=pytest.mark.thorough) for one in [(3, 1, "Adam"), (2, 2, "SGD")]),
+        pytest.param(*one, marks=pytest.mark.thorough)  # tests/machines trains on two hosts by torchrun
+        for one in [(3, 1, "SGD"), (3, 1, "Adam"), (2, 2, "SGD")]
     ],
 )
 def test_hosts_started_by_torchrun_train_what_one_process_trains(
@@ -196,6 +196,7 @@ def test_what_slices_do_not_add_up_to_is_refused_once_and_on_all_hosts(project: 
 
 
 # ---- they end together
+@pytest.mark.thorough
 def test_a_rank_that_is_killed_ends_all_and_is_named(project: Project, script: Path) -> None:
     with by_hand(project, ONE_AND_ONE, "--no-plan", "train.py", "SGD", "endless") as started:
         wait_until(lambda: worker_of(project, 1) > 0 or started[0].poll() is not None)

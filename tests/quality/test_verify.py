@@ -261,6 +261,7 @@ def paper(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Paper:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(verify_module, "train_whole", made.train)
     monkeypatch.setattr(verify_module, "_prepare", lambda trials: None)
+    monkeypatch.setattr(verify_module, "idle_vitals", lambda: ())
     monkeypatch.setattr(verify_module, "before_tuning", lambda *_: [])
     return made
 

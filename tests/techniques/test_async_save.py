@@ -28,6 +28,7 @@ from hasten.testing.workbench import Workbench, workbench
 from hasten.tuning.candidates import choose
 
 from ..cli.conftest import Project
+from ..quickly import quickly
 from .made_up import facts
 
 PLAN = Plan({"async_save": {}})
@@ -476,7 +477,7 @@ def test_written_through_to_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 # ---- whole scripts
-SCRIPT = """
+SCRIPT = quickly("""
 import os, shutil, sys
 import torch
 from torch import nn
@@ -488,7 +489,7 @@ for step in range(4):
     optimizer.step()
 os.mkdir("saved")
 torch.save(model.state_dict(), "saved/model.pt")
-"""
+""")
 LOSING = """
 from hasten.inside.techniques.support import background_saves
 written = background_saves._written

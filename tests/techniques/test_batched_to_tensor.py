@@ -196,6 +196,7 @@ def test_data_sets_of_other_shapes(started_under: StartUnder, name: str, workers
     assert started.counted == 2 * len(dataset)
 
 
+@pytest.mark.thorough
 def test_workers_that_are_started_anew_do_it_too(started_under: StartUnder) -> None:
     dataset = Pictures(PIPELINES["random before"]())
     options: dict[str, Any] = {"num_workers": 1, "multiprocessing_context": "spawn"}

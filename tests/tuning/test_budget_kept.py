@@ -51,6 +51,7 @@ class Tuned:
         self.closer_times = 0.0  # what looks at a plan that is stopped take, over the first
         self.allowed: Callable[[Plan], bool] = lambda plan: True
         monkeypatch.setattr(pipeline, "this_machine", machine)
+        monkeypatch.setattr(pipeline, "idle_vitals", lambda: ())
         monkeypatch.setattr(pipeline, "before_tuning", lambda *_: [])
         monkeypatch.setattr(pipeline, "while_tuning", lambda *_: [])
         monkeypatch.setattr(pipeline, "quiet_here", lambda *_: self.quiet)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..records.launch_job import Nodes
-from .options import OneOf, files
+from .options import OneOf, file_option
 from .values import MOST_PROCESSES, file_name, positive_seconds, shortened, whole_number
 
 ENGINES = (
@@ -66,13 +66,7 @@ ENGINE_OPTIONS = (
     click.Option(
         ["--hosts"], metavar="HOST,...", type=file_name, help="train on these hosts, by ssh or mpirun"
     ),
-    click.Option(
-        ["--hostfile"],
-        metavar="FILE",
-        type=file_name,
-        help="train on the hosts in this file, one a line, perhaps with slots=N",
-        shell_complete=files,
-    ),
+    file_option("--hostfile", "train on the hosts in this file, one a line, perhaps with slots=N"),
     click.Option(
         ["--node-rank"],
         metavar="N",

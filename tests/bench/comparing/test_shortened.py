@@ -19,6 +19,7 @@ from hasten.records.trial import Seen, Unseen
 from tests.bench.made_up import loader
 from tests.bench.paper_epochs import QUICK, START_SECONDS, WRITES_LATER, PaperRun, known
 from tests.bench.real_workers import trials_for
+from tests.inside.distributed.forked import workers_forked
 
 EPOCH, BETWEEN = 15_000, 100.0  # steps of 0.01 s, and seconds of the evaluation after them
 RHYTHM = Rhythm(0, 0, 1, 0.01, epoch_steps=EPOCH)
@@ -173,7 +174,8 @@ EPOCHS = """
 
 
 def test_a_worker_evaluates_as_often_and_as_long_as_its_share_says(tmp_path: Path) -> None:
-    with trials_for(tmp_path, EPOCHS) as trials, trials.worker(share_of_epochs=0.02) as worker:
+    forked, worked = workers_forked(), trials_for(tmp_path, EPOCHS)
+    with forked, worked as trials, trials.worker(share_of_epochs=0.02) as worker:
         worker.wait_started()
         worker.steps(35)
         at = [number for number, step in enumerate(worker.history) if step.evaluations]

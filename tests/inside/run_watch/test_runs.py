@@ -111,7 +111,7 @@ def test_a_training_that_becomes_slower_is_told_so_once_with_the_cause(
 
 def test_a_training_that_is_slower_than_in_the_tune_is_told_so(tmp_path: Path) -> None:
     tuned = TunedPace(1e-6, 1.1e-6, 8.0)
-    done = run(tmp_path, "STEPS = 25000", replace(SOONER, tuned=tuned))
+    done = run(tmp_path, "STEPS = 12000", replace(SOONER, tuned=tuned))
     told = [line for line in done.stderr.splitlines() if line.startswith(TOLD)]
     assert len(told) == 1
     assert "as long as when the plan was tuned" in told[0]

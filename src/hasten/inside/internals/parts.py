@@ -86,6 +86,7 @@ PARTS = (
     Part(_ITERATOR, "_persistent_workers", "whether workers stay for the next epoch", made=True),
     Part(_ITERATOR, "_shared_seed", "persistent_workers: seeds of an epoch", made=True, needed=False),
     Part(_OF_WORKERS, "_index_queues", "persistent_workers: messages to workers", made=True, needed=False),
+    Part(_OF_WORKERS, "_shutdown_workers", "persistent_workers: to end workers that stay", needed=False),
     Part(_OF_WORKERS, "_workers", "persistent_workers: whether workers live", made=True, needed=False),
     Part(
         _WORKERS,
