@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import atexit
 import json
-import select
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from hasten.inside.worker.readable import readable
 
 from .patience import PATIENCE_SECONDS
 
@@ -73,7 +74,7 @@ def run(programs: Sequence[Program]) -> list[Ended]:
     assert server.stdout is not None
     server.stdin.write(json.dumps(told) + "\n")
     server.stdin.flush()
-    if not select.select([server.stdout], [], [], PATIENCE_SECONDS)[0]:
+    if not readable(server.stdout.fileno(), PATIENCE_SECONDS):
         server.kill()
         _server.cache_clear()
         raise AssertionError(f"{programs} did not end")

@@ -206,8 +206,7 @@ class Search:
         return adopted
 
     def _try_together(self, joint: Sequence[Candidate], still_to_do: int) -> Sequence[Candidate]:
-        """Adopt the first settings of all of ``joint`` if that gains; returns those to be tried
-        alone.
+        """Adopt the first settings of all of ``joint`` if that gains; returns those to be tried alone.
 
         One without effect is left out and the rest tried again. If the whole is slower, or fails without
         showing which one failed, each is tried alone.
