@@ -77,7 +77,7 @@ class PairsBench:
 
     @property
     def pair_seconds(self) -> float | None:
-        """Median time of the latest pairs, without set-ups and repeated measurements; None before the first."""
+        """Median of the latest pairs, without set-ups and repeated measurements; None before the first."""
         return median(self._took) if self._took else None
 
     def compare(self, a: Plan, b: Plan, pairs: int, enough: Enough = lambda _: False) -> Trial:
