@@ -54,7 +54,7 @@ def test_one_instance_serves_a_process_from_its_start(starting: Workbench) -> No
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"), [({"why": "no room"}, "no room"), ({"error": 1}, "by KeyError: 'unforeseen'")]
+    ("settings", "told"), [({"why": "no room"}, "no room"), ({"error": 1}, "with KeyError: 'unforeseen'")]
 )
 def test_what_could_not_be_started_is_told_of_when_it_is_put_in_force(
     starting: Workbench, settings: dict[str, Any], told: str

@@ -239,4 +239,4 @@ def test_it_is_for_memory_and_not_tried_for_speed() -> None:
 
     assert OptimizerInBackward.refuse(facts()) == []
     refused = {row.technique: row.reasons for row in choose(facts(), [], "close")[1]}
-    assert refused["optimizer_in_backward"] == (WhyNot("said", SAVES_MEMORY),)
+    assert refused["optimizer_in_backward"] == (WhyNot("by name", SAVES_MEMORY),)

@@ -274,7 +274,7 @@ def test_what_looks_and_fails_says_why(error: Exception) -> None:
 
 def test_without_a_look_a_comparison_fails_by_name() -> None:
     trial = bench_over(PaperRun()).compare(BASELINE, QUICK, 2)
-    assert trial.failure == "it is not known where in a run evaluation comes by"
+    assert trial.failure == "it is not known where in a run evaluation occurs"
     assert trial.parts == ("evaluation",)
 
 

@@ -28,7 +28,8 @@ from hasten.records.plan import BASELINE, Plan
 from hasten.report.guard import reasons
 from hasten.scripts.distribution import distribution_of
 from hasten.scripts.workspace import Script
-from tests.quickly import quickly
+
+from ...patience import PATIENCE_SECONDS
 
 pytestmark = [
     pytest.mark.skipif(this_machine().usable_cpus < 2, reason="two ranks need two CPUs"),
@@ -48,7 +49,7 @@ def trials_of(folder: Path, extra: str = "", group: str = GROUP, epochs: int = 2
     script.path.parent.mkdir()
     source = SHAPE.read_text().replace("    torch.manual_seed(0)\n", f"    torch.manual_seed(0)\n{extra}")
     source = source.replace(GROUP, group)
-    script.path.write_text(quickly(source.replace("range(4)", f"range({epochs})")))
+    script.path.write_text(source.replace("range(4)", f"range({epochs})"))
     stage = Stage(
         argv=script.argv,
         machine=this_machine(),
@@ -87,7 +88,8 @@ def test_ranks_are_watched_as_one_process_is(tmp_path: Path) -> None:
 
 def test_ranks_train_to_their_end(tmp_path: Path) -> None:
     with trials_of(tmp_path, epochs=1) as trials:
-        run = train_whole(trials, FUSED, 1, re.compile(r"^step \S+ ([0-9.e-]+)"), "loss")
+        pattern = re.compile(r"^step \S+ ([0-9.e-]+)")
+        run = train_whole(trials, FUSED, 1, pattern, "loss", timeout=PATIENCE_SECONDS)
     assert run.failure == ""
     assert run.steps == len(run.courses["loss"]) == 1200 // 30 // 2
     assert run.courses["loss"][-1].value == pytest.approx(run.losses[-1]), "rank 0 is who prints"
