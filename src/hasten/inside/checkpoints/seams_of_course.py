@@ -1,0 +1,150 @@
+"""Where a course is followed: torch's functions that train, that fetch values, and Python's clocks."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ..internals.loaders import iterator_kind
+from .course import Course
+
+if TYPE_CHECKING:
+    from ..seams import Call, Seams
+
+_FETCHING = ("item", "__bool__", "__float__", "__int__", "__index__", "tolist", "numpy", "__repr__")
+_COMPARING = ("equal", "allclose")
+_CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
+
+
+class SeamsOfCourse:
+    """``optimizers``: those that were made, weakly held by whoever asks."""
+
+    def __init__(self, course: Course, seams: Seams) -> None:
+        self._course, self._seams = course, seams
+        self._at_work: list[tuple[int, bool]] = []  # optimizers in their step, and whether it is one piece
+
+    def install(self, torch: ModuleType, optimizer_came: Callable[[Any], None]) -> None:
+        replace = self._seams.replace
+        for name in _FETCHING:
+            replace(torch.Tensor, name, lambda original, name=name: self._fetch(original, name))
+        for name in _COMPARING:
+            replace(torch, name, lambda original, name=name: self._fetch(original, name))
+            replace(torch.Tensor, name, lambda original, name=name: self._fetch(original, name))
+        replace(torch, "is_nonzero", lambda original: self._fetch(original, "is_nonzero"))
+        replace(torch.nn.Module, "__call__", self._forward)
+        replace(torch.Tensor, "backward", lambda original: self._backward(original))
+        replace(torch.autograd, "backward", lambda original: self._backward(original))
+        replace(torch.autograd, "grad", self._gradients)
+        replace(iterator_kind(), "__next__", self._next)
+        self._optimizers(torch, optimizer_came)
+
+    def install_clocks(self, is_own: Callable[[str], bool], skips_sleep: Callable[[], bool]) -> None:
+        """Before the script begins. ``is_own``: whether a file's calls are followed."""
+        for name in (*_CLOCKS, *(f"{name}_ns" for name in _CLOCKS)):
+            self._seams.replace(time, name, lambda original: _Clock(original, self._course, is_own))
+
+        def sleeping(original: Call) -> Call:
+            return lambda seconds: None if skips_sleep() else original(seconds)
+
+        self._seams.replace(time, "sleep", sleeping)
+
+    def _fetch(self, original: Call, name: str) -> Call:
+        course = self._course
+
+        def fetch(*given: Any, **more: Any) -> Any:
+            if course.deaf():
+                return original(*given, **more)
+            return course.mode.fetch(original, name, given, more)
+
+        return fetch
+
+    def _forward(self, original: Call) -> Call:
+        course = self._course
+
+        # torch's profiler reads ``self`` from this function's frames
+        def __call__(self: Any, *given: Any, **more: Any) -> Any:
+            if course.deaf() or next(self.parameters(), None) is None:
+                return original(self, *given, **more)
+            return course.mode.forward(original, self, given, more)
+
+        return __call__
+
+    def _backward(self, original: Call) -> Call:
+        course = self._course
+
+        def backward(*given: Any, **more: Any) -> Any:
+            if course.deaf():
+                return original(*given, **more)
+            return course.mode.backward(original, given, more)
+
+        return backward
+
+    def _gradients(self, original: Call) -> Call:
+        course = self._course
+
+        def grad(*given: Any, **more: Any) -> Any:
+            if course.deaf():
+                return original(*given, **more)
+            return course.mode.gradients(original, given, more)
+
+        return grad
+
+    def _next(self, original: Call) -> Call:
+        course = self._course
+
+        def __next__(self: Any) -> Any:
+            if course.deaf():
+                return original(self)
+            course.mode.batch_asked()
+            with course:
+                return original(self)
+
+        return __next__
+
+    def _optimizers(self, torch: ModuleType, came: Callable[[Any], None]) -> None:
+        from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+        course, at_work = self._course, self._at_work
+
+        def initialised(original: Call) -> Call:
+            def __init__(optimizer: Any, *given: Any, **more: Any) -> None:
+                original(optimizer, *given, **more)
+                came(optimizer)
+
+            return __init__
+
+        def begins(optimizer: Any, given: Any, more: Any) -> None:
+            if course.deaf() and not at_work:
+                return
+            if not at_work:
+                course.mode.step_begins(optimizer)
+            whole = bool(at_work) or not (given[1:] or more.get("closure"))
+            at_work.append((id(optimizer), whole))
+            course.depth += whole
+
+        def ends(optimizer: Any, given: Any, more: Any) -> None:
+            if not at_work or at_work[-1][0] != id(optimizer):
+                return
+            course.depth -= at_work.pop()[1]
+            if not at_work:
+                course.mode.step_ends(optimizer)
+
+        self._seams.replace(torch.optim.Optimizer, "__init__", initialised)
+        self._seams.on_undo(register_optimizer_step_pre_hook(begins).remove)
+        self._seams.on_undo(register_optimizer_step_post_hook(ends).remove)
+
+
+class _Clock:
+    """Not a function, which would become a method as a class attribute; a builtin does not, either."""
+
+    def __init__(self, original: Call, course: Course, is_own: Callable[[str], bool]) -> None:
+        self._original, self._course, self._is_own = original, course, is_own
+
+    def __call__(self) -> Any:
+        course = self._course
+        if course.deaf() or not self._is_own(sys._getframe(1).f_code.co_filename):
+            return self._original()
+        return course.mode.clock(self._original)
