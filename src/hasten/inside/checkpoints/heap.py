@@ -34,6 +34,7 @@ _MOST_KEY = 2**32  # what is above is an address
 _MANY = 8  # things in a container that is looked at as a whole where it can be
 _SAMPLED = 2**23  # bytes of an array from which on only some are looked at
 _RUNS_SCRIPTS = os.path.join(PACKAGE, "inside", "worker", "run_script.py")  # whose frames are around them
+_STEPS = os.path.join("torch", "optim", "optimizer.py")
 _OUR_REFERENCES = 3  # to a frame's names: its own, ours, and that of asking
 _OPTIMIZED = 1  # CO_OPTIMIZED: the frame is a function's
 _LEFT_OUT = ("datetime", "threading", "_thread", "weakref", "multiprocessing", "queue", "uuid", "logging")
@@ -224,6 +225,8 @@ def _frames(frame: types.FrameType | None, torch_folder: str) -> Iterator[tuple[
         others = _is_below(code.co_filename, torch_folder) or _is_below(code.co_filename, PACKAGE)
         if code.co_flags & _OPTIMIZED and not (others or _is_pythons(code)):
             yield code.co_name, _locals_of(frame)
+        elif "out" in code.co_varnames and code.co_filename.endswith(_STEPS):
+            yield "step", {"out": frame.f_locals.get("out")}  # what a closure returned, on its way out
         frame = frame.f_back
 
 

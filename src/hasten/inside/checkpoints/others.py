@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import gc
 import zlib
+from collections import deque
 from collections.abc import Iterable
-from types import ModuleType
+from types import GeneratorType, ModuleType
 from typing import Any
 
 from .heap import Found
 
 _SAMPLED = 2**20  # bytes from which on only some are looked at
+_HOLDING = (dict, list, tuple, set, deque, GeneratorType)
 _DEPTH = 8
 
 
@@ -50,7 +52,7 @@ def _tensors_below(torch: ModuleType, value: Any) -> list[Any]:
             seen.add(id(one))
             if isinstance(one, torch.Tensor):
                 found.append(one)
-            elif not isinstance(one, (type, ModuleType, torch.nn.Module, torch.utils.data.DataLoader)):
+            elif isinstance(one, _HOLDING) or type(one).__module__.startswith("torch.utils.data"):
                 following += [part for part in gc.get_referents(one) if gc.is_tracked(part)]
         now = following
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -151,7 +152,18 @@ class Playing:
         with self._course:
             if not isinstance(inputs, (list, tuple)):
                 inputs = (inputs,)
+            self._free(original, given, more)
             return tuple(self._stand_ins.zeros_for(one) for one in inputs)
+
+    def _free(self, original: Any, given: Any, more: Any) -> None:
+        """What the script holds and has gone backward through: as far as to what stands in."""
+        more = {**more, "allow_unused": True}
+        if len(given) > 1:
+            given = (given[0], (self.anchor,), *given[2:])
+        else:
+            more["inputs"] = (self.anchor,)
+        with suppress(RuntimeError):  # nothing in it needs a gradient
+            original(*given, **more)
 
     def step_begins(self, optimizer: Any) -> None:
         """What has no gradient is not moved."""

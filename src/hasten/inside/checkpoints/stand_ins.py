@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -42,7 +42,8 @@ class StandIns:
         key = (modes, autocast, self._kind((given, more)))
         if key in known:
             known.move_to_end(key)
-            return self._copied(known[key], self._put), False
+            inputs = self._differentiable((given, more))
+            return self._copied(known[key], lambda kept: self._put(kept, inputs)), False
         result = compute()
         known[key] = self._copied(result, lambda tensor: (tensor.detach().clone(), tensor.requires_grad))
         if len(known) > _MOST:
@@ -53,12 +54,21 @@ class StandIns:
         """In place of a gradient."""
         return self._put((self._torch.zeros_like(tensor, requires_grad=False), True))
 
-    def _put(self, kept: Any) -> Any:
+    def _differentiable(self, value: Any) -> list[Any]:
+        """Tensors that a backward pass leads to; they get zeros."""
+        if self._torch.is_tensor(value):
+            return [value] if value.requires_grad else []
+        if isinstance(value, dict):
+            value = list(value.values())
+        parts = value if isinstance(value, (list, tuple)) else ()
+        return [one for part in parts for one in self._differentiable(part)]
+
+    def _put(self, kept: Any, inputs: Sequence[Any] = ()) -> Any:
         if not (isinstance(kept, tuple) and len(kept) == 2 and self._torch.is_tensor(kept[0])):
             return kept
         tensor, requires_grad = kept
         if requires_grad and self._torch.is_grad_enabled():
-            return self._stand_in.apply(self.anchor, tensor)
+            return self._stand_in.apply(self.anchor, tensor, *inputs)
         return tensor.clone()
 
     def _kind(self, value: Any) -> Any:
@@ -111,13 +121,19 @@ class StandIns:
 def _function(torch: ModuleType, is_over: Callable[[], bool]) -> Any:
     class StandIn(torch.autograd.Function):  # type: ignore[misc, name-defined]
         @staticmethod
-        def forward(context: Any, anchor: Any, template: Any) -> Any:
+        def forward(context: Any, anchor: Any, template: Any, *inputs: Any) -> Any:
+            context.inputs = [(one.shape, one.dtype, one.device) for one in inputs]
             return template.clone()
 
         @staticmethod
         def backward(context: Any, *gradients: Any) -> Any:
             if not is_over():
-                return None, None
+                needed = context.needs_input_grad[2:]
+                zeros = [
+                    torch.zeros(shape, dtype=dtype, device=device) if needs else None
+                    for needs, (shape, dtype, device) in zip(needed, context.inputs, strict=True)
+                ]
+                return None, None, *zeros
             raise Diverged(
                 "after the restart the script went backward through a forward pass from before it, which was "
                 "not computed"
