@@ -20,7 +20,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-import torch._dynamo  # noqa: F401 # before processes are forked, which each need it
+import torch._dynamo  # before processes are forked, which each need it
 
 from hasten.inside.checkpoints import store
 from hasten.inside.job import Job

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _EVERY = re.compile(r"(?P<number>[0-9]{1,9}(?:[.][0-9]{1,3})?) ?(?P<unit>s|m|min|h|steps?)?")
 _SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_RESUME = re.compile(
+    r"--?(resume|continue)([-_](from|training|path|run).*)?|--ckpt[-_]path|--from[-_]checkpoint"
+)
 _RUN = "run.json"  # in the folder: what the first run drew
 
 
@@ -77,6 +80,12 @@ def checkpoints_of(
         raise UsageError(f"{folder} cannot be used for checkpoints: {error.strerror}") from error
 
 
+def _resumes_itself(script: Script) -> str:
+    """Its own option for that, as it was given; "" if it was not."""
+    given = [word.partition("=")[0] for word in script.arguments]
+    return next((word for word in given if _RESUME.fullmatch(word)), "")
+
+
 def _why_not(arguments: SimpleNamespace, script: Script, distribution: Distribution, plan: Plan) -> str:
     from ..launch.launched_rank import launched_rank
 
@@ -90,6 +99,11 @@ def _why_not(arguments: SimpleNamespace, script: Script, distribution: Distribut
         )
     if script.is_notebook:
         return "a notebook cannot be continued yet: export it as a script"
+    if _resumes_itself(script):
+        return (
+            f"{_resumes_itself(script)} is the script's own way to go on, and is left to it: leave one of "
+            "the two out"
+        )
     if arguments.tune or arguments.retune_every:
         return "a run that tries techniques as it trains cannot be played back: leave out --tune"
     if plan:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ..internals.loaders import iterator_kind
 from ..package import PACKAGE
 from ..random_state import stream_of
 from .cannot import Cannot
@@ -63,7 +64,7 @@ class Heap:
     def __init__(self, torch: types.ModuleType, is_own: Callable[[str], bool]) -> None:
         self._torch, self._is_own = torch, is_own
         self._found, self._seen, self._keep = Found(), set[int](), list[object]()
-        self._iterator = torch.utils.data.dataloader._BaseDataLoaderIter
+        self._iterator = iterator_kind()
 
     def look(self, frame: types.FrameType | None, optimizers: list[Any]) -> Found:
         """``frame``: the innermost one. ``optimizers``: their ``state`` is left to who asks."""

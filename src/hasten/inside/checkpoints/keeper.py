@@ -7,6 +7,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import threading
 import time
 import weakref
 from types import FrameType, ModuleType
@@ -76,8 +77,11 @@ class Keeper:
         self._stopping.install(self._seams)
         seed_before_imports(self._asked.seed)
         self._course_seams = SeamsOfCourse(self._course, self._seams)
-        self._course_seams.install_clocks(self._sources.is_local, lambda: self._files.playing)
+        self._course_seams.install_clocks(self._sources.is_local, self._skips_sleep)
         self._files.install()
+
+    def _skips_sleep(self) -> bool:
+        return self._files.playing and threading.current_thread() is threading.main_thread()
 
     def _mode(self, chosen: Chosen | None) -> Any:
         self._recording = Recording(self._course_of, self._writer, self._boundary)

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from types import GeneratorType, ModuleType
 from typing import Any
 
+from ..internals.loaders import iterator_kind
 from .heap import Found
 
 _SAMPLED = 2**20  # bytes from which on only some are looked at
@@ -29,7 +30,7 @@ def digests_of_others(
     known = {id(tensor) for tensor in found.tensors.values()}
     known |= set(map(id, ours))
     known |= {id(one) for state in states for one in _tensors_below(torch, state)}
-    iterators = torch.utils.data.dataloader._BaseDataLoaderIter
+    iterators = iterator_kind()
     tensors = []
     for thing in gc.get_objects():
         kind = type(thing)

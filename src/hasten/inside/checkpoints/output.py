@@ -14,13 +14,20 @@ import sys
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from types import FrameType
 from typing import IO, TYPE_CHECKING, Any
 
+from ..package import PACKAGE
 from .cannot import Diverged
 
 if TYPE_CHECKING:
     from ..seams import Call, Seams
 
+_BETWEEN = ("/shutil.py", "/pathlib.py", "/os.py", "<frozen os>")
+_MACHINERY = (
+    *("/multiprocessing/", "/tempfile.py", "/torch/_inductor/", "/torch/_dynamo/", "/torch/_functorch/"),
+    *("/triton/", "/torch/utils/cpp_extension.py", PACKAGE + os.sep),
+)
 _MANY = 1000  # files opened, after which those closed are forgotten
 _LEFT = ("remove", "unlink", "rename", "replace", "rmdir", "truncate", "link", "symlink")
 
@@ -73,7 +80,7 @@ class Files:
 
     def _opening(self, original: Any) -> Any:
         def open(file: Any, mode: str = "r", *given: Any, **more: Any) -> Any:
-            if isinstance(file, int):
+            if isinstance(file, int) or _by_machinery(sys._getframe(1)):
                 return original(file, mode, *given, **more)
             path = os.path.abspath(os.fsdecode(file))
             if not set(mode) & set("wax+"):
@@ -103,7 +110,12 @@ class Files:
         return save
 
     def _leaving(self, original: Call) -> Call:
-        return lambda *given, **more: None if self.playing else original(*given, **more)
+        def leave(*given: Any, **more: Any) -> Any:
+            if not self.playing or _by_machinery(sys._getframe(1)):
+                return original(*given, **more)
+            return None
+
+        return leave
 
     def _making(self, original: Call) -> Call:
         def mkdir(path: Any, *given: Any, **more: Any) -> Any:
@@ -163,6 +175,15 @@ def _is_plain(path: str) -> bool:
     return not path.startswith(("/dev/", "/proc/", "/sys/")) and (
         os.path.isfile(path) or not os.path.exists(path)
     )
+
+
+def _by_machinery(frame: FrameType | None) -> bool:
+    """Whether a call comes from what makes processes, temporary files or compiled code: those are new each
+    time.
+    """
+    while frame is not None and frame.f_code.co_filename.endswith(_BETWEEN):
+        frame = frame.f_back
+    return frame is not None and any(part in frame.f_code.co_filename for part in _MACHINERY)
 
 
 def _size_and_time(path: str) -> list[int]:

@@ -109,7 +109,11 @@ class Playing:
 
     def ahead(self) -> dict[Any, Any]:
         """By how much clocks that begin with the machine or the process are to be moved."""
-        return {clock: last - clock() for clock, last in self.clocks.items() if clock.__name__ != "time"}
+        return {
+            clock: last - clock()
+            for clock, last in self.clocks.items()
+            if not clock.__name__.startswith("time")
+        }
 
     def forward(self, original: Any, module: Any, given: Any, more: Any) -> Any:
         state = self._next(journal.FORWARD)

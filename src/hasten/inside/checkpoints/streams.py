@@ -11,14 +11,14 @@ from ..random_state import comparable, state_of_streams
 def torch_state(torch: ModuleType) -> bytes:
     """The default generators of the CPU and of every GPU in use. 5 KB; some microseconds."""
     states = [torch.default_generator.get_state()]
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
+    if torch.cuda.is_initialized():
         states += torch.cuda.get_rng_state_all()
     return b"".join(bytes(memoryview(state.numpy())) for state in states)
 
 
 def set_torch_state(torch: ModuleType, state: bytes) -> None:
     sizes = [torch.default_generator.get_state().numel()]
-    cuda = torch.cuda.is_available() and torch.cuda.is_initialized()
+    cuda = torch.cuda.is_initialized()
     if cuda:
         sizes += [one.numel() for one in torch.cuda.get_rng_state_all()]
     parts, at = [], 0

@@ -21,6 +21,8 @@ class Background:
         self._segments = segments
         self._pending: list[bytes] = []  # of the journal, not in a segment yet
         self._thread: threading.Thread | None = None
+        self._untold: list[bytes] = []  # of what is pending, not in the tail yet
+        self._tail_is_whole = True
         self._told = False
         self.lost = False  # the folder is gone, with what a restart would need
         self.written = 0
@@ -36,6 +38,7 @@ class Background:
     def submit(self, step: int, image: Image, journal: bytes) -> None:
         self.wait()
         self._pending.append(journal)
+        self._untold, self._tail_is_whole = [], False  # until it is written
         self._home = os.getpid()
         self._thread = threading.Thread(
             target=self._write, args=(step, image), name="hasten-checkpoint", daemon=True
@@ -45,9 +48,11 @@ class Background:
     def tail(self, journal: bytes) -> None:
         """What came since the last checkpoint: a restart compares it with what it does again."""
         self._pending.append(journal)
-        if not self.busy:
+        self._untold.append(journal)
+        if not self.busy and self._tail_is_whole:
+            untold, self._untold = b"".join(self._untold), []
             path = store.tail_of(self._folder, self._segments[-1][0] if self._segments else 0)
-            self._guarded(lambda: _append(path, journal))
+            self._guarded(lambda: _append(path, untold))
 
     def _write(self, step: int, image: Image) -> None:
         self._guarded(lambda: self._write_all(step, image))
@@ -63,6 +68,7 @@ class Background:
         store.write(self._folder, step, header, (memoryview(one.numpy()) for one in image.storages))
         store.remove_tail(self._folder, self._segments[-1][0] if self._segments else 0)
         self._segments = segments
+        self._tail_is_whole = True
         del self._pending[:count]  # more may have come meanwhile
         store.prune(self._folder, self._keep, step)
         self.written += 1
