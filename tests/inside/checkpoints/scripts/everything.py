@@ -43,7 +43,7 @@ scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
 average = copy.deepcopy(model)
 every = 3 if "accumulation" in asked else 1
 best, kept, left, step, history = float("inf"), None, 2, 0, []
-log = open("log.csv", "w")
+log = open("log.csv", "w")  # noqa: SIM115
 
 
 def validate():
