@@ -220,9 +220,8 @@ def test_what_is_not_the_same_again_is_refused(tmp_path: Path, text: str, words:
 
 def test_a_folder_that_vanishes_is_said_and_training_goes_on(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
-        "import shutil, sys\n"
-        + COUNTS_ON_THE_SIDE.replace("flag", "kept/flag").replace(
-            "    print(", "    if step == 30:\n        shutil.rmtree('kept')\n    print("
+        COUNTS_ON_THE_SIDE.replace("flag", "kept/flag").replace(
+            "    print(", "    if step == 30:\n        os.rename('kept', 'gone')\n    print("
         )
     )
     run = ended([*kept(tmp_path)[:-1], "script.py"], tmp_path)

@@ -71,6 +71,7 @@ class Heap:
         self._found, self._seen, self._keep = Found(), set[int](), list[object]()
         self._skipped = {id(one.state) for one in optimizers}
         self._waiting: deque[tuple[str, object, bool]] = deque()
+        now_strict = True
         for path, names in _frames(frame, self._torch.__path__[0]):
             self._names(path, names)
         for name, module in sorted(sys.modules.items()):
@@ -78,8 +79,17 @@ class Heap:
                 self._names(name, vars(module))
         for number, optimizer in enumerate(optimizers):
             self._waiting.append((f"optimizer {number}", optimizer, True))
-        while self._waiting:
-            self._visit(*self._waiting.popleft())
+        later: list[tuple[str, object]] = []  # of libraries: what the script's own objects hold comes first
+        while self._waiting or later:
+            if not self._waiting:
+                self._waiting.extend((path, value, False) for path, value in later)
+                later = []
+                now_strict = False
+            path, value, strict = self._waiting.popleft()
+            if strict or not now_strict:
+                self._visit(path, value, strict)
+            else:
+                later.append((path, value))
         found, self._found, self._keep = self._found, Found(), []  # nothing is kept alive by us
         return found
 
@@ -180,6 +190,9 @@ class Heap:
         elif numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
             if strict:
                 self._found.plain[path] = _text_of_array(value)
+        elif module.startswith("torch._") and isinstance(value, self._torch.nn.Module):  # compiled
+            inner = {name: vars(value)[name] for name in ("_modules", "_parameters", "_buffers", "training")}
+            self._attributes(path, inner, strict, value)
         elif module.startswith("torch._") or module.startswith("torch.utils.tensorboard"):
             self._attributes(path, getattr(value, "__dict__", {}), strict=False)
         else:

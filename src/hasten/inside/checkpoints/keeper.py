@@ -225,6 +225,7 @@ class Keeper:
         seconds = self._clock() - self._began
         say(f"hasten: at step {chosen.checkpoint.step:,} again, after {seconds:.1f} s; training goes on")
         self._recording.steps = self._last_steps = chosen.checkpoint.step
+        self._recording.went_backward = True
         self._recording.ahead = self._playing.ahead()
         self._recording.check = Repeated(chosen.tail, self._recording, self._stop).check
         self._last_time = self._clock()

@@ -12,7 +12,7 @@ from . import journal
 from .cannot import Diverged
 from .course import Course
 from .journal import Reader
-from .recording import kept_of
+from .recording import kept_of, loss_of
 from .stand_ins import StandIns
 from .streams import set_torch_state
 
@@ -128,9 +128,11 @@ class Playing:
         return result
 
     def backward(self, original: Any, given: Any, more: Any) -> Any:
-        self._next(journal.BACKWARD)
-        self._began = True
+        kept = self._next(journal.BACKWARD)
         with self._course:
+            if kept is not None and not self._began:
+                self._check(loss_of(given, more), kept)
+            self._began = True
             original(*given, **more)  # no further than to what stands in: that frees what the script holds
             for optimizer in self.optimizers():
                 for group in optimizer.param_groups:

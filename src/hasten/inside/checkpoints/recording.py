@@ -22,6 +22,7 @@ class Recording:
     def __init__(self, course: Callable[[], Course], writer: Writer, boundary: Callable[[str], None]) -> None:
         self._course_of, self._writer, self._boundary = course, writer, boundary
         self.steps = 0
+        self.went_backward = False
         self._since_batch = self._since_boundary = 0  # steps
         self._state: bytes | None = None  # after the last forward pass, where any drew numbers
         self.check: Callable[[object], None] | None = None  # a fetched value is the one that it was before
@@ -78,8 +79,9 @@ class Recording:
             self._writer.settle()
 
     def backward(self, original: Any, given: Any, more: Any) -> Any:
-        self._add(journal.BACKWARD)
         with self._course:
+            self._add(journal.BACKWARD, None if self.went_backward else loss_of(given, more))
+            self.went_backward = True
             return original(*given, **more)
 
     def gradients(self, original: Any, given: Any, more: Any) -> Any:
@@ -105,6 +107,14 @@ class Recording:
             self._since_boundary = 0
             self._boundary("batch")
         self._add(journal.BATCH)
+
+
+def loss_of(given: Any, more: Any) -> float | None:
+    """What a backward pass begins at, where it is one number."""
+    loss = given[0] if given else more.get("tensors", more.get("self"))
+    if isinstance(loss, (list, tuple)) and len(loss) == 1:
+        loss = loss[0]
+    return float(loss.detach()) if hasattr(loss, "numel") and loss.numel() == 1 else None
 
 
 def kept_of(name: str, value: Any) -> Any:
