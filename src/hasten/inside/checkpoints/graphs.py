@@ -17,6 +17,20 @@ def with_graph(tensors: Iterable[tuple[str, Any]]) -> str:
     return ""
 
 
+def saved_in_graphs(tensors: Iterable[Any]) -> list[Any]:
+    """What the graphs of ``tensors`` keep for a backward pass."""
+    found: list[Any] = []
+    seen: set[Any] = set()
+    waiting = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
+    while waiting and len(seen) < _MOST:
+        now = waiting.pop()
+        if now is not None and now not in seen:
+            seen.add(now)
+            found += _saved_by(now)
+            waiting += [following for following, _ in now.next_functions]
+    return found
+
+
 def _alive(node: Any, seen: set[Any]) -> bool:
     """A node that a backward pass has gone through has freed what it had saved."""
     waiting = [node]
@@ -25,25 +39,21 @@ def _alive(node: Any, seen: set[Any]) -> bool:
         if now is None or now in seen:
             continue
         seen.add(now)
-        if _saves(now):
+        if _saved_by(now):
             return True
         waiting += [following for following, _ in now.next_functions]
     return False
 
 
-def _saves(node: Any) -> bool:
+def _saved_by(node: Any) -> list[Any]:
+    """Tensors."""
+    found: list[Any] = []
     for name in dir(node):
         if name.startswith("_saved_") or name == "saved_tensors":
             try:
                 value = getattr(node, name)
             except (RuntimeError, ValueError):  # freed
                 continue
-            if hasattr(value, "grad_fn") or (
-                isinstance(value, (list, tuple)) and any(map(_is_tensor, value))
-            ):
-                return True
-    return False
-
-
-def _is_tensor(value: object) -> bool:
-    return hasattr(value, "grad_fn")
+            parts = value if isinstance(value, (list, tuple)) else (value,)
+            found += [part for part in parts if hasattr(part, "grad_fn")]
+    return found

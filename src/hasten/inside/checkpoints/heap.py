@@ -15,9 +15,9 @@ import sys
 import types
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..internals.loaders import iterator_kind
 from ..package import PACKAGE
@@ -27,6 +27,7 @@ from .cannot import Cannot
 if TYPE_CHECKING:
     from torch import Tensor
 
+Frame: TypeAlias = types.FrameType | None
 _PLAIN = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), range)
 _CONTAINERS = (dict, list, tuple, set, frozenset, deque)
 _FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
@@ -36,6 +37,7 @@ _MANY = 8  # things in a container that is looked at as a whole where it can be
 _SAMPLED = 2**23  # bytes of an array from which on only some are looked at
 _RUNS_SCRIPTS = os.path.join(PACKAGE, "inside", "worker", "run_script.py")  # whose frames are around them
 _STEPS = os.path.join("torch", "optim", "optimizer.py")
+_OF_MODULES = ("_modules", "_parameters", "_buffers", "training")
 _OUR_REFERENCES = 3  # to a frame's names: its own, ours, and that of asking
 _OPTIMIZED = 1  # CO_OPTIMIZED: the frame is a function's
 _LEFT_OUT = ("datetime", "threading", "_thread", "weakref", "multiprocessing", "queue", "uuid", "logging")
@@ -66,8 +68,10 @@ class Heap:
         self._found, self._seen, self._keep = Found(), set[int](), list[object]()
         self._iterator = iterator_kind()
 
-    def look(self, frame: types.FrameType | None, optimizers: list[Any]) -> Found:
-        """``frame``: the innermost one. ``optimizers``: their ``state`` is left to who asks."""
+    def look(self, frame: Frame, optimizers: list[Any], models: Sequence[Any] = ()) -> Found:
+        """``frame``: the innermost one. ``optimizers``: their ``state`` is left to who asks. ``models``:
+        those that were called.
+        """
         self._found, self._seen, self._keep = Found(), set[int](), list[object]()
         self._skipped = {id(one.state) for one in optimizers}
         self._waiting: deque[tuple[str, object, bool]] = deque()
@@ -77,6 +81,8 @@ class Heap:
         for name, module in sorted(sys.modules.items()):
             if self._is_own(name) and isinstance(module, types.ModuleType):
                 self._names(name, vars(module))
+        for number, model in enumerate(models):
+            self._waiting.append((f"model {number}", model, True))
         for number, optimizer in enumerate(optimizers):
             self._waiting.append((f"optimizer {number}", optimizer, True))
         later: list[tuple[str, object]] = []  # of libraries: what the script's own objects hold comes first
@@ -191,7 +197,7 @@ class Heap:
             if strict:
                 self._found.plain[path] = _text_of_array(value)
         elif module.startswith("torch._") and isinstance(value, self._torch.nn.Module):  # compiled
-            inner = {name: vars(value)[name] for name in ("_modules", "_parameters", "_buffers", "training")}
+            inner = {name: vars(value)[name] for name in _OF_MODULES if name in vars(value)}
             self._attributes(path, inner, strict, value)
         elif module.startswith("torch._") or module.startswith("torch.utils.tensorboard"):
             self._attributes(path, getattr(value, "__dict__", {}), strict=False)
@@ -266,6 +272,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 def _content(cell: Any) -> object:
     try:
-        return cell.cell_contents  # type: ignore[no-any-return]
+        found: object = cell.cell_contents
     except ValueError:  # not set yet
         return None
+    return found

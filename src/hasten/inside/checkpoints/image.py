@@ -50,9 +50,9 @@ class Images:
                 if data.numel() >= _BIG:
                     self._first[_address(data)] = _crc(data)
 
-    def take(self, frame: FrameType | None, optimizers: list[Any]) -> Image:
-        """A copy of everything. Raises Cannot."""
-        found, taken = self._heap.look(frame, optimizers), _Taken()
+    def take(self, found: Found, optimizers: list[Any]) -> Image:
+        """A copy of everything that was found. Raises Cannot."""
+        taken = _Taken()
         tensors = {}
         for path, tensor in found.tensors.items():
             tensors[path] = self._described(path, tensor, taken, path in found.trained)
@@ -80,6 +80,7 @@ class Images:
             "stride": list(tensor.stride()),
             "offset": tensor.storage_offset(),
             "device": str(tensor.device),
+            "differentiated": tensor.requires_grad if tensor.is_leaf else None,
         }
 
     def _storage(self, tensor: Tensor, taken: _Taken, trained: bool) -> int:
@@ -141,13 +142,12 @@ class Restoring:
             self._storages.append(torch.frombuffer(data, dtype=torch.uint8) if data else empty)
             at = end
 
-    def put_back(self, heap: Heap, frame: FrameType | None, optimizers: list[Any]) -> None:
+    def put_back(self, found: Found, optimizers: list[Any]) -> None:
         """Raises Diverged if the script holds something else than it did."""
         if len(optimizers) != len(self._header["optimizers"]):
             raise Diverged(
                 f"there were {len(self._header['optimizers'])} optimizers, and now {len(optimizers)}"
             )
-        found = heap.look(frame, optimizers)
         for path, (module, name) in found.settable.items():
             kept = self._header["values"]
             if path in kept and found.plain.get(path) != text_of(kept[path]):
@@ -164,10 +164,13 @@ class Restoring:
     def _gradients(self, found: Found) -> None:
         """Those that were there, and no others."""
         kept = self._header["tensors"]
-        for path in sorted(found.trained):
-            if path.endswith(".grad") or path not in kept:
-                continue
+        for path in [one for one in found.tensors if one in kept and not one.endswith(".grad")]:
             parameter, grad = found.tensors[path], f"{path}.grad"
+            wanted = kept[path].get("differentiated")
+            if wanted is not None and parameter.is_leaf and parameter.requires_grad != wanted:
+                parameter.requires_grad_(wanted)  # a forward pass that was not computed had set it
+            if not parameter.is_leaf or not parameter.requires_grad:
+                continue
             if grad not in kept:
                 parameter.grad = None
                 found.tensors.pop(grad, None)
@@ -217,7 +220,8 @@ class Restoring:
             raise Diverged("a gradient is missing that was not kept")
         dtype = getattr(self._torch, about["dtype"].removeprefix("torch."))
         whole = self._torch.empty(0, dtype=dtype)
-        return whole.set_(storage.untyped_storage(), about["offset"], about["shape"], about["stride"])
+        made: Tensor = whole.set_(storage.untyped_storage(), about["offset"], about["shape"], about["stride"])
+        return made
 
     def _fill_state(self, optimizer: Any, kept: list[list[Any]]) -> None:
         mine, new = optimizer.state, {}
@@ -245,7 +249,8 @@ class Restoring:
 def bytes_of(torch: ModuleType, tensor: Tensor) -> Tensor:
     """All of a tensor's storage, as bytes; not copied."""
     empty = torch.empty(0, dtype=torch.uint8, device=tensor.device)
-    return empty.set_(tensor.untyped_storage())  # type: ignore[no-any-return]
+    data: Tensor = empty.set_(tensor.untyped_storage())
+    return data
 
 
 def _address(data: Tensor) -> tuple[int, int]:
@@ -253,7 +258,7 @@ def _address(data: Tensor) -> tuple[int, int]:
 
 
 def _crc(data: Tensor) -> int:
-    return zlib.crc32(data.cpu().numpy())
+    return zlib.crc32(content_of(data.cpu()))
 
 
 def _unexpanded(tensor: Tensor) -> Tensor:
@@ -262,3 +267,9 @@ def _unexpanded(tensor: Tensor) -> Tensor:
         if stride == 0 and tensor.shape[dimension] > 1:
             tensor = tensor.narrow(dimension, 0, 1)
     return tensor
+
+
+def content_of(data: Tensor) -> memoryview:
+    """Of bytes in main memory; not copied."""
+    array: Any = data.numpy()
+    return memoryview(array)

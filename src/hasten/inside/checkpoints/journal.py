@@ -97,7 +97,7 @@ def encoded(value: object) -> bytes:
     if value is None:
         return b"0"
     if kind is float:
-        return b"f" + _NUMBER.pack(value)  # type: ignore[arg-type]
+        return b"f" + _NUMBER.pack(value)
     if kind is bool:
         return b"1" if value else b"2"
     if kind is int and -_WHOLE_MOST <= value < _WHOLE_MOST:  # type: ignore[operator]

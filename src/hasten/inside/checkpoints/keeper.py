@@ -23,7 +23,7 @@ from . import store
 from .cannot import Cannot, Diverged
 from .choosing import Chosen, check_torch, choose, made_by
 from .course import Course
-from .graphs import with_graph
+from .graphs import saved_in_graphs, with_graph
 from .heap import Found, Heap
 from .image import Images, Restoring
 from .journal import Reader, Writer
@@ -38,7 +38,7 @@ from .streams import digests
 from .writing import Background
 
 _TAIL_SECONDS = 5.0
-_TRIES = 200  # ends of steps at which something could still be gone backward through
+_TRIES = 20  # ends of steps at which something could still be gone backward through
 _WORKER = "__hasten_worker__"  # our own main module
 _NOT_CONTINUED = 2  # exit code
 
@@ -49,6 +49,7 @@ class Keeper:
     def __init__(self, job: Job, asked: RunCheckpoints, seams: Seams, sources: SourceFiles) -> None:
         self._job, self._asked, self._seams, self._sources = job, asked, seams, sources
         self._optimizers: list[weakref.ref[Any]] = []
+        self._models: list[weakref.ref[Any]] = []  # those called
         self._own: dict[str, bool] = {}
         self._muted: Muted | None = None
         self._last_steps, self._last_time = 0, time.perf_counter()
@@ -112,7 +113,7 @@ class Keeper:
         self._recording.torch_came(torch)
         self._files.install_saves(torch)
         when_it_comes(self._seams, "safetensors", self._safetensors)
-        self._course_seams.install(torch, lambda one: self._optimizers.append(weakref.ref(one)))
+        self._course_seams.install(torch, self._optimizers, self._models)
         if self._chosen is not None:
             self._playing.torch_came(torch)
             try:
@@ -135,8 +136,12 @@ class Keeper:
         return known
 
     def _living(self) -> list[Any]:
-        self._optimizers = [ref for ref in self._optimizers if ref() is not None]
+        self._optimizers[:] = [ref for ref in self._optimizers if ref() is not None]
         return [ref() for ref in self._optimizers]
+
+    def _look(self, frame: FrameType) -> Found:
+        self._models[:] = [ref for ref in self._models if ref() is not None]
+        return self._heap.look(frame, self._living(), [ref() for ref in self._models])
 
     # ---- between two steps, recording
     def _waits(self) -> bool:
@@ -172,14 +177,12 @@ class Keeper:
 
     def _take(self, kind: str, frame: FrameType) -> None:
         gc.collect()  # what was dropped is gone at the same time in each run
-        found = self._heap.look(frame, self._living())
+        found = self._look(frame)
         held = with_graph(found.tensors.items())
-        if held:
+        if held and self._tries < _TRIES:  # the end of another step may do without
             self._tries += 1
-            if self._tries > _TRIES:
-                raise Cannot(f"{held} can still be gone backward through at the end of every step")
             return
-        image = self._images.take(frame, self._living())
+        image = self._images.take(found, self._living())
         self._tries = 0
         self._recording.settle(always=True)
         image.header |= {
@@ -235,7 +238,7 @@ class Keeper:
 
     def _put_back(self, checkpoint: store.Checkpoint) -> None:
         restoring = Restoring(self._torch, checkpoint.header, checkpoint.body)
-        restoring.put_back(self._heap, sys._getframe(), self._living())
+        restoring.put_back(self._look(sys._getframe()), self._living())
 
     def _compare_streams(self, before: dict[str, int]) -> None:
         now = digests(self._torch)
@@ -244,13 +247,15 @@ class Keeper:
                 raise Diverged(f"the random numbers of {name} have come to another place")
 
     def _others(self, found: Found, *ours: Any) -> dict[int, str]:
-        return digests_of_others(self._torch, found, [one.state for one in self._living()], ours)
+        graphs = saved_in_graphs(found.tensors.values())  # which nothing can go through without being told
+        states = [one.state for one in self._living()]
+        return digests_of_others(self._torch, found, states, (*ours, *graphs))
 
     def _compare_others(self, before: set[int]) -> None:
         """What no name leads to was not put back."""
         self._playing.forget()
         gc.collect()
-        found = self._heap.look(sys._getframe(), self._living())
+        found = self._look(sys._getframe())
         now = self._others(found, self._playing.anchor)
         new = [about for digest, about in now.items() if digest not in before]
         if new:

@@ -166,8 +166,9 @@ class Files:
         self.playing = False
 
     def _living(self) -> list[tuple[IO[Any], str]]:
-        self._open = [(ref, path) for ref, path in self._open if ref() is not None and not ref().closed]
-        return [(ref(), path) for ref, path in self._open]  # type: ignore[misc]
+        living = [(ref, file, path) for ref, path in self._open if (file := ref()) is not None]
+        self._open = [(ref, path) for ref, file, path in living if not file.closed]
+        return [(file, path) for _, file, path in living if not file.closed]
 
 
 def _is_plain(path: str) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet, ref
 
 from ..internals.loaders import iterator_kind
 from .course import Course
@@ -20,26 +22,23 @@ _CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 
 
 class SeamsOfCourse:
-    """``optimizers``: those that were made, weakly held by whoever asks."""
-
     def __init__(self, course: Course, seams: Seams) -> None:
         self._course, self._seams = course, seams
         self._at_work: list[tuple[int, bool]] = []  # optimizers in their step, and whether it is one piece
 
-    def install(self, torch: ModuleType, optimizer_came: Callable[[Any], None]) -> None:
+    def install(self, torch: ModuleType, optimizers: list[ref[Any]], models: list[ref[Any]]) -> None:
+        """Optimizers that were made, and models that were called, are added to the lists."""
         replace = self._seams.replace
-        for name in _FETCHING:
-            replace(torch.Tensor, name, lambda original, name=name: self._fetch(original, name))
-        for name in _COMPARING:
-            replace(torch, name, lambda original, name=name: self._fetch(original, name))
-            replace(torch.Tensor, name, lambda original, name=name: self._fetch(original, name))
-        replace(torch, "is_nonzero", lambda original: self._fetch(original, "is_nonzero"))
-        replace(torch.nn.Module, "__call__", self._forward)
-        replace(torch.Tensor, "backward", lambda original: self._backward(original))
-        replace(torch.autograd, "backward", lambda original: self._backward(original))
+        for name in (*_FETCHING, *_COMPARING):
+            replace(torch.Tensor, name, partial(self._fetch, name))
+        for name in (*_COMPARING, "is_nonzero"):
+            replace(torch, name, partial(self._fetch, name))
+        replace(torch.nn.Module, "__call__", partial(self._forward, models))
+        replace(torch.Tensor, "backward", self._backward)
+        replace(torch.autograd, "backward", self._backward)
         replace(torch.autograd, "grad", self._gradients)
         replace(iterator_kind(), "__next__", self._next)
-        self._optimizers(torch, optimizer_came)
+        self._optimizers(torch, optimizers)
 
     def install_clocks(self, is_own: Callable[[str], bool], skips_sleep: Callable[[], bool]) -> None:
         """Before the script begins. ``is_own``: whether a file's calls are followed."""
@@ -51,7 +50,7 @@ class SeamsOfCourse:
 
         self._seams.replace(time, "sleep", sleeping)
 
-    def _fetch(self, original: Call, name: str) -> Call:
+    def _fetch(self, name: str, original: Call) -> Call:
         course = self._course
 
         def fetch(*given: Any, **more: Any) -> Any:
@@ -61,13 +60,16 @@ class SeamsOfCourse:
 
         return fetch
 
-    def _forward(self, original: Call) -> Call:
-        course = self._course
+    def _forward(self, models: list[ref[Any]], original: Call) -> Call:
+        course, known = self._course, WeakSet[Any]()
 
         # torch's profiler reads ``self`` from this function's frames
         def __call__(self: Any, *given: Any, **more: Any) -> Any:
             if course.deaf() or next(self.parameters(), None) is None:
                 return original(self, *given, **more)
+            if self not in known:
+                known.add(self)
+                models.append(ref(self))
             return course.mode.forward(original, self, given, more)
 
         return __call__
@@ -104,7 +106,7 @@ class SeamsOfCourse:
 
         return __next__
 
-    def _optimizers(self, torch: ModuleType, came: Callable[[Any], None]) -> None:
+    def _optimizers(self, torch: ModuleType, made: list[ref[Any]]) -> None:
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
         course, at_work = self._course, self._at_work
@@ -112,7 +114,7 @@ class SeamsOfCourse:
         def initialised(original: Call) -> Call:
             def __init__(optimizer: Any, *given: Any, **more: Any) -> None:
                 original(optimizer, *given, **more)
-                came(optimizer)
+                made.append(ref(optimizer))
 
             return __init__
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...saying import say
 from . import store
-from .image import Image
+from .image import Image, content_of
 
 
 class Background:
@@ -65,7 +65,7 @@ class Background:
         store.write_whole(store.segment_of(self._folder, step), (memoryview(pending),))
         segments = [*self._segments, (step, len(pending), zlib.crc32(pending))]
         header: dict[str, Any] = {**image.header, "segments": segments}
-        store.write(self._folder, step, header, (memoryview(one.numpy()) for one in image.storages))
+        store.write(self._folder, step, header, map(content_of, image.storages))
         store.remove_tail(self._folder, self._segments[-1][0] if self._segments else 0)
         self._segments = segments
         self._tail_is_whole = True
