@@ -203,11 +203,33 @@ for step in range(1, 61):
     print("step", step, loss.item(), flush=True)
 """
 
+HIDES_A_TENSOR = """
+import itertools
+import torch
+from torch import nn
+torch.manual_seed(0)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+hidden = itertools.cycle([torch.zeros(())])
+for step in range(1, 61):
+    loss = model(torch.randn(3, 4)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    next(hidden).add_(loss.detach())
+    print("step", step, loss.item(), flush=True)
+print(next(hidden).item())
+"""
+
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [(DRAWS_FROM_THE_SYSTEM, "begins otherwise"), (COUNTS_ON_THE_SIDE, "found was False and is True")],
-    ids=["weights", "a value"],
+    [
+        (DRAWS_FROM_THE_SYSTEM, "begins otherwise"),
+        (COUNTS_ON_THE_SIDE, "found was False and is True"),
+        (HIDES_A_TENSOR, "that no name leads to"),
+    ],
+    ids=["weights", "a value", "a hidden tensor"],
 )
 def test_what_is_not_the_same_again_is_refused(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "script.py").write_text(text)

@@ -202,7 +202,12 @@ class Heap:
         elif module.startswith("torch._") or module.startswith("torch.utils.tensorboard"):
             self._attributes(path, getattr(value, "__dict__", {}), strict=False)
         else:
-            own = self._is_own(module) or module.split(".")[0] in ("torch", "types", "argparse", "enum")
+            trains = isinstance(value, (self._torch.nn.Module, self._torch.optim.Optimizer))
+            own = (
+                trains
+                or self._is_own(module)
+                or module.split(".")[0] in ("torch", "types", "argparse", "enum")
+            )
             self._attributes(path, getattr(value, "__dict__", {}), strict and own, value)
 
     def _attributes(self, path: str, names: Any, strict: bool, owner: object = None) -> None:
