@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -29,6 +30,8 @@ class Mode(Protocol):
     def step_ends(self, optimizer: Any) -> None: ...
 
     def batch_asked(self) -> None: ...
+
+    def temporary_folder(self, make: Callable[[], Any]) -> Any: ...
 
     def clock(self, original: Call) -> Any: ...
 

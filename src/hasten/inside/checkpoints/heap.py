@@ -61,10 +61,12 @@ class Found:
 
 
 class Heap:
-    """``is_own``: whether a module's name is one of the script's."""
+    """``is_own``: whether a module's name is one of the script's; ``is_local``: whether a file is."""
 
-    def __init__(self, torch: types.ModuleType, is_own: Callable[[str], bool]) -> None:
-        self._torch, self._is_own = torch, is_own
+    def __init__(
+        self, torch: types.ModuleType, is_own: Callable[[str], bool], is_local: Callable[[str], bool]
+    ) -> None:
+        self._torch, self._is_own, self._is_local = torch, is_own, is_local
         self._found, self._seen, self._keep = Found(), set[int](), list[object]()
         self._iterator = iterator_kind()
 
@@ -76,8 +78,8 @@ class Heap:
         self._skipped = {id(one.state) for one in optimizers}
         self._waiting: deque[tuple[str, object, bool]] = deque()
         now_strict = True
-        for path, names in _frames(frame, self._torch.__path__[0]):
-            self._names(path, names)
+        for path, file, names in _frames(frame, self._torch.__path__[0]):
+            self._names(path, names, self._is_local(file))
         for name, module in sorted(sys.modules.items()):
             if self._is_own(name) and isinstance(module, types.ModuleType):
                 self._names(name, vars(module))
@@ -99,10 +101,10 @@ class Heap:
         found, self._found, self._keep = self._found, Found(), []  # nothing is kept alive by us
         return found
 
-    def _names(self, path: str, names: dict[str, Any]) -> None:
+    def _names(self, path: str, names: dict[str, Any], strict: bool = True) -> None:
         for name, value in list(names.items()):
             if name not in _OF_RUNNING:
-                self._waiting.append((f"{path}: {name}", value, True))
+                self._waiting.append((f"{path}: {name}", value, strict))
 
     def _visit(self, path: str, value: object, strict: bool) -> None:
         if isinstance(value, _PLAIN):
@@ -123,7 +125,7 @@ class Heap:
             self._function(path, value, strict)
         elif isinstance(value, types.GeneratorType):
             if value.gi_frame is not None and self._is_scripts(value.gi_code):
-                self._names(path, _locals_of(value.gi_frame))
+                self._names(path, _locals_of(value.gi_frame), self._is_local(value.gi_code.co_filename))
         elif isinstance(value, type):
             if self._is_own(value.__module__):
                 self._attributes(path, dict(vars(value)), strict)
@@ -241,7 +243,7 @@ def _text_of_array(value: Any) -> str:
     return f"array {value.shape} {value.dtype}, {zlib.crc32(data.tobytes()):08x}"
 
 
-def _frames(frame: types.FrameType | None, torch_folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _frames(frame: types.FrameType | None, torch_folder: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """The names of the frames that are neither ours, torch's nor Python's, from the innermost one on."""
     while frame is not None:
         code = frame.f_code
@@ -249,9 +251,13 @@ def _frames(frame: types.FrameType | None, torch_folder: str) -> Iterator[tuple[
             return
         others = _is_below(code.co_filename, torch_folder) or _is_below(code.co_filename, PACKAGE)
         if code.co_flags & _OPTIMIZED and not (others or _is_pythons(code)):
-            yield code.co_name, _locals_of(frame)
+            yield code.co_name, code.co_filename, _locals_of(frame)
         elif "out" in code.co_varnames and code.co_filename.endswith(_STEPS):
-            yield "step", {"out": frame.f_locals.get("out")}  # what a closure returned, on its way out
+            yield (
+                "step",
+                code.co_filename,
+                {"out": frame.f_locals.get("out")},
+            )  # what a closure returned, on its way out
         frame = frame.f_back
 
 

@@ -122,7 +122,7 @@ class Images:
 
 
 def _is_json(found: Found, path: str) -> bool:
-    return isinstance(getattr(*found.settable[path]), (bool, int, float, str, type(None)))
+    return type(getattr(*found.settable[path])) in (bool, int, float, str, type(None))
 
 
 class Restoring:
@@ -150,9 +150,10 @@ class Restoring:
             )
         for path, (module, name) in found.settable.items():
             kept = self._header["values"]
-            if path in kept and found.plain.get(path) != text_of(kept[path]):
+            if path in kept and text_of(getattr(module, name)) != text_of(kept[path]):
                 setattr(module, name, kept[path])
-                found.plain[path] = text_of(kept[path])
+                if path in found.plain:
+                    found.plain[path] = text_of(kept[path])
         self._gradients(found)
         self._compare(found)
         with self._torch.no_grad():

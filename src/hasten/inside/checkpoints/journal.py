@@ -2,7 +2,8 @@
 
 A record is a kind (1 byte), and for some a value: its type (1 byte), length (4 bytes) and bytes. Kinds:
 a forward pass (with the random state after it, where the script drew numbers before the next), a backward
-pass, gradients asked for, a step of an optimizer, a batch asked for, a fetched value, a clock.
+pass, gradients asked for, a step of an optimizer, a batch asked for, a fetched value, a clock, a
+temporary folder.
 """
 
 from __future__ import annotations
@@ -13,7 +14,16 @@ from typing import Any
 
 from .cannot import Cannot, Diverged
 
-FORWARD, BACKWARD, GRADIENTS, STEP, BATCH, VALUE, CLOCK = b"F", b"B", b"G", b"S", b"N", b"v", b"t"
+FORWARD, BACKWARD, GRADIENTS, STEP, BATCH, VALUE, CLOCK, FOLDER = (
+    b"F",
+    b"B",
+    b"G",
+    b"S",
+    b"N",
+    b"v",
+    b"t",
+    b"T",
+)
 _WORDS = {
     FORWARD: "calls a model",
     BACKWARD: "goes backward",
@@ -22,6 +32,7 @@ _WORDS = {
     BATCH: "asks a loader for a batch",
     VALUE: "reads a value",
     CLOCK: "reads a clock",
+    FOLDER: "makes a temporary folder",
 }
 _LENGTH = struct.Struct("<I")
 _NUMBER = struct.Struct("<d")

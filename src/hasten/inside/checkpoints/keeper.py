@@ -79,6 +79,7 @@ class Keeper:
         seed_before_imports(self._asked.seed)
         self._course_seams = SeamsOfCourse(self._course, self._seams)
         self._course_seams.install_clocks(self._sources.is_local, self._skips_sleep)
+        self._course_seams.install_temporary_folders()
         self._files.install()
 
     def _skips_sleep(self) -> bool:
@@ -108,7 +109,7 @@ class Keeper:
     def torch_came(self, torch: ModuleType) -> None:
         self._torch = self._course.torch = torch
         torch.manual_seed(self._asked.seed)
-        self._heap = Heap(torch, self._is_own)
+        self._heap = Heap(torch, self._is_own, self._sources.is_local)
         self._images = Images(torch, self._heap)
         self._recording.torch_came(torch)
         self._files.install_saves(torch)

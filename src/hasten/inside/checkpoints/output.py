@@ -80,7 +80,7 @@ class Files:
 
     def _opening(self, original: Any) -> Any:
         def open(file: Any, mode: str = "r", *given: Any, **more: Any) -> Any:
-            if isinstance(file, int) or _by_machinery(sys._getframe(1)):
+            if isinstance(file, int) or by_machinery(sys._getframe(1)):
                 return original(file, mode, *given, **more)
             path = os.path.abspath(os.fsdecode(file))
             if not set(mode) & set("wax+"):
@@ -111,7 +111,7 @@ class Files:
 
     def _leaving(self, original: Call) -> Call:
         def leave(*given: Any, **more: Any) -> Any:
-            if not self.playing or _by_machinery(sys._getframe(1)):
+            if not self.playing or by_machinery(sys._getframe(1)):
                 return original(*given, **more)
             return None
 
@@ -178,11 +178,11 @@ def _is_plain(path: str) -> bool:
     )
 
 
-def _by_machinery(frame: FrameType | None) -> bool:
+def by_machinery(frame: FrameType | None, between: tuple[str, ...] = ()) -> bool:
     """Whether a call comes from what makes processes, temporary files or compiled code: those are new each
     time.
     """
-    while frame is not None and frame.f_code.co_filename.endswith(_BETWEEN):
+    while frame is not None and frame.f_code.co_filename.endswith((*_BETWEEN, *between)):
         frame = frame.f_back
     return frame is not None and any(part in frame.f_code.co_filename for part in _MACHINERY)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from types import ModuleType
@@ -106,6 +107,13 @@ class Playing:
     def clock(self, original: Any) -> Any:
         value = self.clocks[original] = self._next(journal.CLOCK)
         return value
+
+    def temporary_folder(self, make: Callable[[], Any]) -> Any:
+        """The same, made again if the run that ended took it away."""
+        path = self._next(journal.FOLDER)
+        with self._course_of():
+            os.makedirs(path, mode=0o700, exist_ok=True)
+        return path
 
     def ahead(self) -> dict[Any, Any]:
         """By how much clocks that begin with the machine or the process are to be moved."""

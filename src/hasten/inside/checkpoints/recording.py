@@ -55,6 +55,12 @@ class Recording:
         self._add(journal.CLOCK, value)
         return value
 
+    def temporary_folder(self, make: Callable[[], Any]) -> Any:
+        with self._course_of():
+            path = make()
+        self._add(journal.FOLDER, path)
+        return path
+
     def forward(self, original: Any, module: Any, given: Any, more: Any) -> Any:
         with self._course:
             before = torch_state(self._torch)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, ref
 
 from ..internals.loaders import iterator_kind
 from .course import Course
+from .output import by_machinery
 
 if TYPE_CHECKING:
     from ..seams import Call, Seams
 
 _FETCHING = ("item", "__bool__", "__float__", "__int__", "__index__", "tolist", "numpy", "__repr__")
+_OPTIMIZERS = os.path.join("torch", "optim")
 _COMPARING = ("equal", "allclose")
 _CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 
@@ -50,11 +54,25 @@ class SeamsOfCourse:
 
         self._seams.replace(time, "sleep", sleeping)
 
+    def install_temporary_folders(self) -> None:
+        """They get the names that they had."""
+        course = self._course
+
+        def made(original: Call) -> Call:
+            def mkdtemp(*given: Any, **more: Any) -> Any:
+                if course.deaf() or by_machinery(sys._getframe(1), ("tempfile.py",)):
+                    return original(*given, **more)
+                return course.mode.temporary_folder(lambda: original(*given, **more))
+
+            return mkdtemp
+
+        self._seams.replace(tempfile, "mkdtemp", made)
+
     def _fetch(self, name: str, original: Call) -> Call:
         course = self._course
 
         def fetch(*given: Any, **more: Any) -> Any:
-            if course.deaf():
+            if course.deaf() or (self._at_work and _by_an_optimizer(sys._getframe(1))):
                 return original(*given, **more)
             return course.mode.fetch(original, name, given, more)
 
@@ -123,7 +141,8 @@ class SeamsOfCourse:
                 return
             if not at_work:
                 course.mode.step_begins(optimizer)
-            whole = bool(at_work) or not (given[1:] or more.get("closure"))
+            closure = given[1] if len(given) > 1 else more.get("closure")
+            whole = bool(at_work) or closure is None
             at_work.append((id(optimizer), whole))
             course.depth += whole
 
@@ -137,6 +156,12 @@ class SeamsOfCourse:
         self._seams.replace(torch.optim.Optimizer, "__init__", initialised)
         self._seams.on_undo(register_optimizer_step_pre_hook(begins).remove)
         self._seams.on_undo(register_optimizer_step_post_hook(ends).remove)
+
+
+def _by_an_optimizer(frame: FrameType) -> bool:
+    """For itself, beside the closure that it was given. LBFGS goes by what its closure returns."""
+    path = frame.f_code.co_filename
+    return path.rpartition(os.sep)[0].endswith(_OPTIMIZERS) and not path.endswith("lbfgs.py")
 
 
 class _Clock:
