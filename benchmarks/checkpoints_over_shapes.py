@@ -5,6 +5,9 @@ away, and it is started again. It was restarted exactly if what it prints from t
 full precision, is to the byte what the first run printed. Prints one row of a Markdown table for each.
 
     python benchmarks/checkpoints_over_shapes.py [NAME ...]
+    python benchmarks/checkpoints_over_shapes.py --libraries [NAME ...]   # tests/scripts/libraries
+
+Times in what a library prints are left out of the comparison.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ from hasten.inside.worker.worker import Worker
 from hasten.machine import this_machine
 from hasten.records.run_checkpoints import RunCheckpoints
 
-SHAPES = Path(__file__).parent.parent / "tests" / "scripts" / "shapes"
+SCRIPTS = Path(__file__).resolve().parent.parent / "tests" / "scripts"
+TIMES = re.compile(rb"'\w+(_runtime|_per_second)': '[^']*'")
 EVERY = 33  # steps
 SECONDS = 20.0  # of one run
 MACHINE = this_machine()
@@ -37,7 +41,9 @@ MACHINE = this_machine()
 def main(names: list[str]) -> None:
     torch.set_num_threads(1)
     gc.freeze()  # a child's collections would copy all of this process
-    for path in sorted(SHAPES.glob("*.py")):
+    libraries = "--libraries" in names
+    names = [name for name in names if name != "--libraries"]
+    for path in sorted((SCRIPTS / ("libraries" if libraries else "shapes")).glob("*.py")):
         if not names or path.stem in names:
             print(f"| `{path.stem}` | {outcome(path)} |", flush=True)
 
@@ -63,7 +69,8 @@ def tried(script: Path, folder: str) -> str:
     second = trained(script, folder, "second")
     if second == 2 and "at step" not in said(folder, "second"):
         return f"refused: {said(folder, 'second')}"
-    whole, rest = (Path(folder, name).read_bytes() for name in ("first.out", "second.out"))
+    outputs = (Path(folder, name).read_bytes() for name in ("first.out", "second.out"))
+    whole, rest = (TIMES.sub(b"", output) for output in outputs)
     if (second, whole[-len(rest) :]) != (first, rest) or not rest:
         return f"**WRONG** from step {middle} of {steps[0]} ({second}): {said(folder, 'second')}"
     return f"exact, from step {middle} on"
