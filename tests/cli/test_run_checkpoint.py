@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from hasten.cli.run_checkpoint import every
+from hasten.cli.run_checkpoint import Every, every
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,9 @@ from hasten.cli.run_checkpoint import every
     ],
 )
 def test_times_and_steps(text: str, expected: tuple[float, int]) -> None:
-    assert every(text) == expected
+    found = every(text)
+    assert found == Every(*expected)
+    assert every(str(found)) == found
 
 
 @pytest.mark.parametrize("text", ["", "0", "0steps", "1.5steps", "-3s", "10 weeks", "steps", "999999999h"])

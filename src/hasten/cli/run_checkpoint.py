@@ -6,6 +6,7 @@ import json
 import os
 import re
 import secrets
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -27,16 +28,30 @@ _RESUME = re.compile(
 _RUN = "run.json"  # in the folder: what the first run drew
 
 
-def every(text: str) -> tuple[float, int]:
-    """An option's type: seconds and steps, one of them zero."""
+@dataclass(frozen=True)
+class Every:
+    """One of them is zero."""
+
+    seconds: float = 0.0
+    steps: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.steps}steps" if self.steps else f"{self.seconds:.12g}s"
+
+
+_USUALLY, _KEPT = Every(600.0), 2
+
+
+def every(text: str) -> Every:
+    """An option's type."""
     found = _EVERY.fullmatch(text.strip())
     number = float(found["number"]) if found is not None else 0.0
     if found is not None and found["unit"] in ("step", "steps") and number >= 1 and number == int(number):
-        return 0.0, int(number)
+        return Every(steps=int(number))
     seconds = number * _SECONDS.get(found["unit"], 0.0) if found is not None else 0.0
     if not 0 < seconds <= YEAR_SECONDS:
         raise click.BadParameter(f"expected a time (10m, 600s) or steps (500steps), found {shortened(text)}")
-    return seconds, 0
+    return Every(seconds)
 
 
 OPTIONS = (
@@ -50,13 +65,10 @@ OPTIONS = (
     click.Option(
         ["--every"],
         type=every,
-        default="10m",
         metavar="T",
         help="how often: 10m, 600s or 500steps (default: 10m)",
     ),
-    click.Option(
-        ["--keep"], type=whole_number(1, 1000), default="2", metavar="N", help="how many stay (default: 2)"
-    ),
+    click.Option(["--keep"], type=whole_number(1, 1000), metavar="N", help="how many stay (default: 2)"),
 )
 
 
@@ -68,14 +80,18 @@ def checkpoints_of(
     from ..records.run_checkpoints import RunCheckpoints
 
     if not arguments.checkpoint:
+        if arguments.every or arguments.keep:
+            raise UsageError(
+                "--every and --keep say how checkpoints are kept: name a folder by --checkpoint DIR"
+            )
         return None
     why = _why_not(arguments, script, distribution, plan)
     if why:
         raise UsageError(f"--checkpoint: {why}")
     folder = os.path.abspath(arguments.checkpoint)
-    seconds, steps = arguments.every
+    due, keep = arguments.every or _USUALLY, arguments.keep or _KEPT
     try:
-        return RunCheckpoints(folder, seconds, steps, arguments.keep, _seed_of(folder))
+        return RunCheckpoints(folder, due.seconds, due.steps, keep, _seed_of(folder))
     except OSError as error:
         raise UsageError(f"{folder} cannot be used for checkpoints: {error.strerror}") from error
 
