@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-APART := --ignore tests/tuning/test_pipeline.py --ignore tests/machines  # what is not run beside other tests
+APART := --ignore tests/tuning/test_real_tunes.py --ignore tests/machines  # what is not run beside other tests
 OLDEST_PYTHON ?= python3.10
 NEWEST_PYTHON ?= python3.13
 
@@ -17,11 +17,11 @@ demo: $(VENV)/.with-examples  ## tune a real example on real data, then train un
 
 test: lint  ## everything that must hold before a change lands
 	$(BIN)/python -m tests.once_more -n 3 --dist worksteal --durations=20 $(APART)
-	$(BIN)/python -m tests.once_more --durations=20 tests/tuning/test_pipeline.py
+	$(BIN)/python -m tests.once_more --durations=20 tests/tuning/test_real_tunes.py
 
 test-thorough: lint  ## and what takes long and seldom finds what the others miss (about an hour)
 	$(BIN)/python -m tests.once_more -n 3 --dist worksteal --thorough $(APART)
-	$(BIN)/python -m tests.once_more --thorough tests/tuning/test_pipeline.py
+	$(BIN)/python -m tests.once_more --thorough tests/tuning/test_real_tunes.py
 	$(BIN)/python -m pytest --thorough -rs tests/machines --ignore tests/machines/test_ray.py
 
 test-machines: $(VENV)/.with-dev  ## engines for real: torchrun, MPI and Slurm on hosts of network namespaces, as root
@@ -43,7 +43,7 @@ test-newest: .venv-newest/.with-dev  ## the suite with the newest Python that to
 
 define SUITE
 $(VENV_OF)/bin/python -m tests.once_more -n 3 --dist worksteal $(APART)
-$(VENV_OF)/bin/python -m tests.once_more tests/tuning/test_pipeline.py
+$(VENV_OF)/bin/python -m tests.once_more tests/tuning/test_real_tunes.py
 endef
 
 # Without constraints.txt: its versions do not support every Python.

@@ -65,19 +65,19 @@ UNPROVEN = {
 }
 """Why there are no numbers."""
 NOT_BUILT = {
-    "larger batches in evaluations": "A batch of another size takes other kernels, which sum in another "
-    "order, and a metric may depend on how batches are cut: a mean of batches' means, with a smaller last "
-    "one; the length that a batch is padded to; anything that the script counts, or keeps, batch by batch. "
-    "That it does not cannot be shown of an arbitrary script. Evaluations are not compared in rounding alone "
-    "then, and no limit would tell a metric that is another from one that is rounded.",
+    "larger batches in evaluations": "Batches of a different size use different kernels, which sum in a "
+    "different order. And a metric may depend on how batches are cut: a mean of batch means with a smaller "
+    "last batch, the length that a batch is padded to, anything that the script counts or keeps batch by "
+    "batch. It cannot be shown for an arbitrary script that its metric does not. So evaluations would differ "
+    "by more than rounding, and no limit could distinguish a wrong metric from a rounded one.",
     "the next epoch's first batches, made while the evaluation runs": "Their order and the workers' seeds "
-    "come from random streams that an evaluation draws from as well. They could be foretold from the epoch "
-    "before, and the batches thrown away where the streams are found elsewhere. But a sample that is made "
-    "early is made of the files and the shared memory of that moment, which an evaluation may write (mined "
-    "examples, sampling weights, a curriculum in mp.Value), and nothing shows that it did: it would be exact "
-    "only for samples that are proven the same each time. Of those, dataset_in_ram and sample_store make the "
-    "wait for a first batch short in any case. What remains to be gained of the others is that wait once an "
-    "epoch, two batches a worker at most, with the evaluation slowed by making them.",
+    "come from RNG states that an evaluation draws from as well. They could be predicted from the epoch "
+    "before, and the batches thrown away if the prediction was wrong. But a sample made early is made from "
+    "the files and the shared memory of that moment, which an evaluation may write (mined examples, sampling "
+    "weights, a curriculum in mp.Value), and nothing shows whether it did. So this would be exact only for "
+    "samples that are proven the same each time, and for these dataset_in_ram and sample_store make the wait "
+    "for a first batch short anyway. For the others it could save that wait once an epoch, two batches a "
+    "worker at most, and making them would slow the evaluation.",
 }
 """What was looked at and is not worth building, each with the reason."""
 

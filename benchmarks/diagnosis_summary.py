@@ -18,7 +18,7 @@ def summary(rows: Sequence[Row]) -> str:
     if not judged:
         return "None have been measured yet: `python -m benchmarks.diagnosis` does."
     lines = [
-        "| planted | truly takes of an epoch | first cause told | its bound | right | bound holds |",
+        "| planted | true share of an epoch | first cause reported | its bound | right | bound holds |",
         "|---|---|---|---|---|---|",
         *map(_line, judged),
         "",
@@ -86,6 +86,6 @@ def _in_words(rows: Sequence[Row]) -> str:
     made = sorted({f"{row['machine']}, torch {row['torch']}" for row in rows})
     return (
         f"Of {len(judged)} plants that take {LEAST_SHARE:.0%} of an epoch or more, {right} are the first "
-        f"cause told, and the bound of {held} holds (to {NOISE:.0%} of an epoch). "
+        f"cause reported, and the bound of {held} holds (to {NOISE:.0%} of an epoch). "
         f"Measured on {'; '.join(made)}."
     )

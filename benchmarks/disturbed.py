@@ -1,4 +1,4 @@
-"""An example tuned on a quiet machine, and beside a program that disturbs at random moments.
+"""An example tuned on a quiet machine, and while a program disturbs it at random moments.
 
     python -m benchmarks.disturbed [EXAMPLE ...] [--budget SECONDS] [--tunes N]
 
@@ -49,7 +49,7 @@ def main() -> None:
     )
     parser.add_argument("examples", nargs="*", default=EXAMPLES)
     parser.add_argument("--budget", type=float, default=150.0)
-    parser.add_argument("--tunes", type=int, default=3, help="beside the disturber, for each example")
+    parser.add_argument("--tunes", type=int, default=3, help="with the disturber, for each example")
     arguments = parser.parse_args()
     where = {"machine": this_machine().identity, "torch": version("torch"), "commit": commit()}
     rows = []
@@ -59,13 +59,13 @@ def main() -> None:
             with FILE.open("a") as file:
                 file.write(json.dumps(rows[-1]) + "\n")
     enough = sum(row["of_quiet"] is not None and row["of_quiet"] >= WANTED for row in rows)
-    print(f"{enough} of {len(rows)} plans found beside the disturber are worth {WANTED:.0%} of the quiet one")
+    print(f"{enough} of {len(rows)} plans found with the disturber are worth {WANTED:.0%} of the quiet one")
     if not rows or enough < len(rows):
         raise SystemExit("not all of them are")
 
 
 def of_example(example: str, budget: float, tunes: int) -> Iterator[dict[str, Any]]:
-    """A row for each tune beside the disturber."""
+    """A row for each tune with the disturber."""
     with tempfile.TemporaryDirectory() as folder, inside(folder):
         script = find_script(str(path(example)), [])
         quiet = tuned(script, budget, 0)

@@ -5,8 +5,8 @@
     python -m benchmarks.false_wins --tunes 100 --kind catalogue
 
 Appends a line a tune to a file of ``benchmarks/results``, with the raw log ratios of all its trials, until
-the file has that many; so it can be stopped and gone on with. Every fourth tune of the first kind runs beside
-a program that keeps one core busy, each of the second beside one that keeps all busy at random moments. The
+the file has that many; so it can be stopped and gone on with. Every fourth tune of the first kind runs while
+a program keeps one core busy, each of the second while one keeps all busy at random moments. The
 third kind has every technique of the catalogue, asked for and judged as it is, but none does anything. Where
 hasten refuses the budget as too short for an honest answer, it is doubled.
 """

@@ -1,6 +1,7 @@
 """How often the guard stops a harmless plan, and how often it catches a planted fault.
 
     python -m benchmarks.guard_alarms --harmless 200 --seeds 4
+    python -m benchmarks.guard_alarms --every-script --harmless 100 --seeds 0 --file FILE
     python -m benchmarks.guard_alarms --judge-anew    # from the raw numbers that are kept
 
 A harmless run is a whole ``guard`` of a small script or a shipped example under a plan that applies to it, as
@@ -18,7 +19,7 @@ import json
 import random
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -73,6 +74,7 @@ SHAPES = (
     "gan_three_backwards", "submodules_called", "custom_collate", "frozen_parameters", "double_backward",
     "closure_step",
 )  # fmt: skip
+EVERY = (*(shape.name for shape in TUNABLE), *EXAMPLES)
 
 
 def main() -> None:
@@ -84,17 +86,21 @@ def main() -> None:
         "--seeds", type=int, default=4, choices=range(5), help="of each fault, in each of its trainings"
     )
     parser.add_argument("--judge-anew", action="store_true", help="run nothing")
+    parser.add_argument(
+        "--every-script", action="store_true", help="all of tests/scripts and the examples, all that applies"
+    )
     parser.add_argument("--file", type=Path, default=FILE)
     arguments = parser.parse_args()
     arguments.file.parent.mkdir(exist_ok=True)
     rows = rows_of(arguments.file)
+    scripts, plans = (EVERY, ("together",)) if arguments.every_script else ((*SHAPES, *EXAMPLES), PLANS)
     commit_at_start()
     if arguments.judge_anew:
         rows = [judged_anew(row, commit_at_start()) for row in rows]
         arguments.file.write_text("".join(json.dumps(row) + "\n" for row in rows))
         print(summary(rows))
         return
-    for case in cases_left(rows, arguments.harmless, arguments.seeds):
+    for case in cases_left(rows, arguments.harmless, arguments.seeds, _harmless(scripts, plans)):
         row = one_run(case)
         rows.append(row)
         with arguments.file.open("a") as file:
@@ -117,14 +123,16 @@ class Case:
     seed: int
 
 
-def cases_left(rows: list[dict[str, Any]], harmless: int, seeds: int) -> Iterator[Case]:
+def cases_left(
+    rows: list[dict[str, Any]], harmless: int, seeds: int, harmless_cases: Iterator[Case] | None = None
+) -> Iterator[Case]:
     """What is to be run yet, a fault after every ``HARMLESS_AT_ONCE`` harmless runs as long as there are any.
 
     ``rows`` grows meanwhile: a plan that did not apply is no harmless run.
     """
     begun = {Case(row["kind"], row["script"], row["plan"], row["seed"]) for row in rows}
     faults = (case for case in _faults(seeds) if case not in begun)
-    others = (case for case in _harmless() if case not in begun)
+    others = (case for case in harmless_cases or _harmless((*SHAPES, *EXAMPLES), PLANS) if case not in begun)
     while len(counted(rows, "harmless")) < harmless:
         yield from islice(others, HARMLESS_AT_ONCE)
         yield from islice(faults, 1)
@@ -138,9 +146,9 @@ def _faults(seeds: int) -> Iterator[Case]:
                 yield Case("fault", kind, name, seed)
 
 
-def _harmless() -> Iterator[Case]:
+def _harmless(scripts: Sequence[str], plans: Sequence[str]) -> Iterator[Case]:
     """Every script under every plan, in an order that mixes them, with one seed after the other."""
-    pairs = [(script, plan) for script in (*SHAPES, *EXAMPLES) for plan in PLANS]
+    pairs = [(script, plan) for script in scripts for plan in plans]
     random.Random(0).shuffle(pairs)
     for seed in range(10**6):
         for script, plan in pairs:

@@ -116,7 +116,7 @@ def _share(runs: Sequence[Row], part: str) -> str:
 
 
 def prediction_words(harmless: Sequence[Row]) -> str:
-    """How well the perturbed baseline foretells what bfloat16 does."""
+    """How well the perturbed baseline predicts what bfloat16 does."""
     ratios = sorted(
         ours / theirs
         for row in harmless
@@ -128,8 +128,8 @@ def prediction_words(harmless: Sequence[Row]) -> str:
         return "No plan with bfloat16 was run yet."
     near = sum(1 / 3 <= ratio <= 3 for ratio in ratios)
     return (
-        f"How well a perturbed baseline foretells bfloat16: over the {len(ratios)} harmless runs with it in "
-        "which no other numbers are drawn, the gradient departs "
+        f"How well a perturbed baseline predicts bfloat16: over the {len(ratios)} harmless runs with it in "
+        "which no other numbers are drawn, the gradient differs "
         f"{median(ratios):.2f} times as far as the perturbed baseline's (median; {ratios[0]:.2f} to "
         f"{ratios[-1]:.2f}), within a factor of three in {near}."
     )

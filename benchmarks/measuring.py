@@ -141,13 +141,13 @@ def findings_words(cases: list[dict[str, Any]]) -> str:
     most = max(point["pairs"] for point in unlike)
     lines += [
         "",
-        f"No interval knows what no pair has shown: where {most} processes were not slow, up to "
+        f"An interval cannot include what no pair has shown: if {most} processes were not slow, up to "
         f"{1 - 0.05 ** (1 / most):.0%} of all may still be (at 95%). The interval is therefore about "
         "processes like those that were seen. Where the baseline is the less steady one, as under the "
-        "default allocator, it errs on the careful side. Where the plan is, a claim must not rest on it "
-        "alone, and does not: with what one slow process more would cost taken off, and more processes of "
-        f"the plan started where that decides, a gain is claimed where there is none in at most "
-        f"{max(point['claimed'] for point in unlike):.1%}, where the bound alone does in up to "
+        "default allocator, it errs on the careful side. If the plan is, a claim must not rest on the "
+        "interval alone, and does not: the cost of one more slow process is subtracted, and more processes "
+        f"of the plan are started if that decides. So a gain is claimed where there is none in at most "
+        f"{max(point['claimed'] for point in unlike):.1%}, where the bound alone would do so in up to "
         f"{max(point['claimed_by_the_bound'] for point in unlike):.1%}.",
     ]
     return "\n".join(lines)
@@ -265,7 +265,7 @@ def stretches_words(content: dict[str, Any]) -> str:
 
 _KINDS = {
     "idle": "**One technique that does nothing**",
-    "disturbed": "**The same beside a program that keeps all cores busy for a third of the time**",
+    "disturbed": "**The same while a program keeps all cores busy for a third of the time**",
     "catalogue": "**All techniques of the catalogue, none of which does anything**",
 }
 

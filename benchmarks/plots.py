@@ -66,7 +66,7 @@ def draw_power(cases: list[dict[str, Any]]) -> None:
 
 
 def draw_known_effects(found: Sequence[Known], simulated: dict[str, Any]) -> None:
-    """Nothing if nothing was measured. ``simulated``: the case that the claims are drawn beside."""
+    """Nothing if nothing was measured. ``simulated``: the case drawn next to the claims."""
     if not found:
         return
     pairs = Counter(one.pairs for one in found).most_common(1)[0][0]

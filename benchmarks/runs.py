@@ -219,8 +219,8 @@ def metric_in(output: str, pattern: str) -> float:
 
 # ---- empty plans
 def measure_empty(scripts: Sequence[Path], rounds: int, runner: Runner, keep: Callable[[Row], None]) -> None:
-    """Scripts under a plan that has nothing in it; beside them one that does nothing, for what the start of
-    hasten costs.
+    """Scripts under a plan that has nothing in it, and one that does nothing, for what the start of hasten
+    costs.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

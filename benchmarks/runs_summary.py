@@ -157,7 +157,7 @@ def forecast_table(rows: Sequence[Row]) -> str:
     if not lines:
         return ""
     head = [
-        "| tune | plain, foretold | measured, mean | in the interval | under the plan, foretold | "
+        "| tune | plain, forecast | measured, mean | in the interval | under the plan, forecast | "
         "measured, mean | in the interval |",
         "|---|---|---|---|---|---|---|",
     ]

@@ -1,4 +1,4 @@
-"""A step on 1,000 ranks played message by message, beside what ``hasten scale`` computes by formula.
+"""A step on 1,000 ranks played message by message, next to what ``hasten scale`` computes by formula.
 
     python -m benchmarks.scaling_simulation
 

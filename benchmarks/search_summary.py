@@ -101,8 +101,8 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 _HEAD = (
-    "| script | plans | best | found | regret (95%) | tune | of trying all | Optuna to as good | "
-    "tune of that | score | Optuna's score | missed |",
+    "| script | plans | best | found | regret (95%) | tune | over trying all | Optuna to as good | "
+    "tune over Optuna | score | Optuna's score | missed |",
     "|---|---|---|---|---|---|---|---|---|---|---|---|",
 )
 

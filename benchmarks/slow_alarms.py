@@ -1,9 +1,9 @@
-"""How often a run that goes as planned is told that its steps have become slower, by simulation.
+"""How often a run that goes as planned is reported to have become slower, by simulation.
 
 Per run of 10,000 steps, as ``hasten run`` sees it: a process has a speed of its own (normal, its spread known
 to the tune by some processes alone), which wanders meanwhile (autocorrelated over a minute); each block of
-steps has heavy-tailed noise on top (Student's t with three degrees of freedom); other programs come by for
-some seconds. What lasts for longer than ``MOST_BURST`` is no noise: that is what a run is to speak of.
+steps has heavy-tailed noise on top (Student's t with three degrees of freedom); now and then other programs
+run for some seconds. What lasts longer than ``MOST_BURST`` is not noise, and a run should report it.
 
     python -m benchmarks.slow_alarms --runs 10000
 """

@@ -105,7 +105,7 @@ def measured(example: str, plan: Plan, done: int, wanted: int, ends: float) -> I
 
 # ---- what the rows say
 def rows_under(rows: Sequence[dict[str, Any]], example: str, plan: Plan, trained: Plan) -> list[float]:
-    """Seconds a sample of the processes that trained under ``trained``, beside those of ``plan``."""
+    """Seconds a sample of the processes that trained under ``trained``, together with those of ``plan``."""
     return [
         row["sample_seconds"]
         for row in rows

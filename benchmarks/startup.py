@@ -1,4 +1,4 @@
-"""How long ``hasten --help`` takes beside a bare interpreter, alternated. The promise: under 0.3 s."""
+"""How long ``hasten --help`` takes compared with a bare interpreter, alternated. The promise: under 0.3 s."""
 
 from __future__ import annotations
 

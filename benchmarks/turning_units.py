@@ -1,4 +1,4 @@
-"""Why losses of two equal trainings part in jumps: baselines with noise of several sizes beside one without.
+"""Why losses of two equal trainings part in jumps: baselines with noise of several sizes, and one without.
 
     python -m benchmarks.turning_units --seeds 3 --first-seed 40
 

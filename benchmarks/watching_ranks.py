@@ -6,10 +6,10 @@
 Both are the same processes: watching is switched off and on again from one block of steps to the next, in the
 order A B B A, at the same step in both ranks. A step's time watched is divided by that not watched, in each
 round. Blocks are short, so that what else happens on the machine falls on both; there are many of them, and
-the interval is over rounds. Beside the time on the clock each rank's processor time is compared so, which
-others on the machine change less; what the watching functions take is timed, too. Steps done once more in a
-fork are rare: of these the processor time is counted, of all ranks and forks. A rehearsal comes first (1,200
-steps in all).
+the interval is over rounds. Each rank's processor time is compared in the same way, because others on the
+machine change it less than the time on the clock; what the watching functions take is timed, too. Steps done
+once more in a fork are rare: their processor time is counted, of all ranks and forks. A rehearsal comes first
+(1,200 steps in all).
 
 An example is trained once, watched throughout: what the watching functions take is timed, and the processor
 time of forks counted.

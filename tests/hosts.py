@@ -1,13 +1,19 @@
-"""Hosts for tests: network namespaces joined by a bridge, each with a name of its own."""
+"""Hosts for tests: network namespaces of this machine, joined by a bridge, each with a name of its own.
+
+Needs root on Linux, iproute2 and util-linux. A host has its own interfaces, loopback, /etc/hosts and host
+name; files, processes and users are this machine's.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -18,7 +24,7 @@ class Network:
     """Hosts h1, h2 and so on, at 10.77.0.1, 10.77.0.2 and so on."""
 
     def __init__(self, count: int) -> None:
-        self._mark = f"hst{os.getpid()}"
+        self.mark = f"hst{os.getpid()}"
         self._names = tempfile.NamedTemporaryFile("w", prefix="hosts-")  # noqa: SIM115
         lines = ["127.0.0.1 localhost", *(f"{self.address(n)} h{n}" for n in range(1, count + 1))]
         self._names.write("\n".join([*lines, ""]))
@@ -43,8 +49,11 @@ class Network:
             _ip("-n", host, "link", "set", "eth0", "up")
 
     def down(self) -> None:
+        """Ends what runs on them, too."""
         for name in ["sw", *(f"h{number}" for number in range(1, self._count + 1))]:
-            subprocess.run(["ip", "netns", "del", self._space(name)], capture_output=True, check=False)
+            with suppress(subprocess.CalledProcessError):
+                _end_all(self._space(name), "")
+                _ip("netns", "del", self._space(name))
         self._names.close()
 
     def cut(self, host: int) -> None:
@@ -61,16 +70,18 @@ class Network:
                 )
                 _ip("netns", *words.split())
 
+    def command(self, host: int, argv: Sequence[str]) -> list[str]:
+        """What runs ``argv`` on that host, in the environment and folder that it is given."""
+        inside = 'mount --bind "$1" /etc/hosts && hostname "$2" && shift 2 && exec "$@"'
+        on = ["ip", "netns", "exec", self._space(f"h{host}"), "unshare", "-um", "sh", "-c", inside, "sh"]
+        return [*on, self._names.name, f"h{host}", *argv]
+
     def start(
         self, host: int, command: Sequence[str], environment: Mapping[str, str], folder: Path
     ) -> subprocess.Popen[str]:
         """``command`` on that host."""
-        inside = 'mount --bind "$1" /etc/hosts && hostname "$2" && shift 2 && exec "$@"'
         return subprocess.Popen(
-            [
-                *("ip", "netns", "exec", self._space(f"h{host}"), "unshare", "-um", "sh", "-c", inside, "sh"),
-                *(self._names.name, f"h{host}", *command),
-            ],
+            self.command(host, command),
             env=environment,
             cwd=folder,
             stdin=subprocess.DEVNULL,
@@ -79,8 +90,12 @@ class Network:
             text=True,
         )
 
+    def end_all(self, host: int, word: str = "") -> None:
+        """Kill what runs on a host; with a ``word``, what has it in its command line, and all below it."""
+        _end_all(self._space(f"h{host}"), word)
+
     def _space(self, name: str) -> str:
-        return f"{self._mark}-{name}"
+        return f"{self.mark}-{name}"
 
 
 @contextmanager
@@ -96,11 +111,11 @@ def network(count: int) -> Iterator[Network]:
 @cache
 def why_no_hosts() -> str:
     """Why there can be none here; "" where there can."""
-    if os.geteuid() != 0:
-        return "network namespaces need root"
+    if sys.platform != "linux" or os.geteuid() != 0:
+        return "hosts made of network namespaces need root on Linux"
     missing = [name for name in _NEEDED if shutil.which(name) is None]
     if missing:
-        return f"there is no {', '.join(missing)}"
+        return f"{' and '.join(missing)} is missing: apt install iproute2 util-linux"
     try:
         with network(1):
             return ""
@@ -108,5 +123,27 @@ def why_no_hosts() -> str:
         return f"{' '.join(error.cmd)}: {error.stderr.strip()}"
 
 
-def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+def _end_all(space: str, word: str) -> None:
+    pids = [int(number) for number in _ip("netns", "pids", space).split()]
+    found = {pid for pid in pids if word in _words_of(pid)}
+    while more := {pid for pid in pids if _parent_of(pid) in found} - found:
+        found |= more
+    for pid in found:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _words_of(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+    return ""
+
+
+def _parent_of(pid: int) -> int:
+    with suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+    return 0
+
+
+def _ip(*words: str) -> str:
+    return subprocess.run(["ip", *words], check=True, capture_output=True, text=True).stdout

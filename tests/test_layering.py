@@ -23,7 +23,7 @@ PLAIN = {
     "units",
 }  # which any room of the coordinator may import
 BELOW_BENCH = {"records", "inside", "machine", "scripts", "launch", *PLAIN}
-ROOMS = {  # room, or module beside the rooms: the only ones of ours that it may import from, itself included
+ROOMS = {  # room, or module next to the rooms: the only ones of ours that it may import from, itself included
     "": {"records", "inside", "in_process"},
     "__main__": {"cli"},
     "records": {"records"},
@@ -67,7 +67,7 @@ EXCEPTIONS = {  # module: a library besides; refused with the extra to install w
 }
 # of other rooms: it reads files of the kernel's, and needs nothing but what reads them, too
 EXCEPTION_OF_OURS = {"hasten.inside.run_watch.run_watch": "hasten.machine.run_facts"}
-# imported by nobody before torch is: their classes are torch's, or every line speaks of its dtypes
+# not imported before torch is: their classes are torch's, or every line speaks of its dtypes
 AFTER_TORCH = (
     *("hasten.inside.distributed.", "hasten.inside.guarding.doubled"),
     *("hasten.inside.internals.dispatch", "hasten.inside.internals.groups"),

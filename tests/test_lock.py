@@ -223,12 +223,12 @@ def test_a_profile_makes_no_folder(folder: Path) -> None:
         assert list(folder.iterdir()) == []
 
 
-def test_a_profile_stops_beside_a_tune() -> None:
+def test_a_profile_stops_during_a_tune() -> None:
     with another(), pytest.raises(InUse), beside_nobody(HERE, False, nothing):
         pass
 
 
-def test_a_tune_stops_beside_a_profile() -> None:
+def test_a_tune_stops_during_a_profile() -> None:
     with beside_nobody(HERE, False, nothing):
         assert "is measuring in" in refusal()
 

@@ -1,4 +1,4 @@
-"""What is given for a script and is none: one line, at once."""
+"""Something that is not a script is refused in one line, at once."""
 
 from __future__ import annotations
 

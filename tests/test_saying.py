@@ -23,7 +23,7 @@ def ways_out(source: str) -> list[str]:
 
 
 @pytest.mark.attack("intruders")
-def test_nobody_writes_past_it() -> None:
+def test_nothing_writes_past_it() -> None:
     ours = [path for path in SOURCES if module_name(path) not in OF_STREAMS]
     assert {path.name: found for path in ours if (found := ways_out(path.read_text()))} == {}
 

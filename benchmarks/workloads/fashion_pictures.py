@@ -1,4 +1,4 @@
-"""Fashion-MNIST's 10,000 pictures for testing, as the scripts beside this file train on them."""
+"""Fashion-MNIST's 10,000 pictures for testing, as the scripts next to this file train on them."""
 
 import gzip
 

@@ -26,7 +26,7 @@ Kind = TypeVar("Kind")
 
 @contextmanager
 def under(plan: str | Path | Mapping[str, Settings]) -> Iterator[None]:
-    """See ``hasten.applied``."""
+    """The implementation of ``hasten.applied``."""
     wanted = _live_part(_plan_of(plan))
     seams = Seams()
     training = Training(importlib.import_module("torch"), seams, this_machine().available_bytes)

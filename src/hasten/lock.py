@@ -119,5 +119,5 @@ def _holder(file: IO[bytes]) -> str:
 
 
 def _printable(text: str) -> str:
-    """Without control characters."""
+    """``text`` without control characters."""
     return "".join(character if character.isprintable() else "?" for character in text)

@@ -198,8 +198,8 @@ def _reached(start: Path, parts: tuple[str, ...], writing: bool = False) -> Iter
 def _open_folders(start: Path) -> Iterator[list[int]]:
     """Descriptors of ``start`` and of what is appended to it, all closed at the end.
 
-    Each is closed here alone, and once: a signal may raise between any two lines, and closing again what is
-    closed would put an error of ours, or another's file, in the place of it.
+    Each is closed here only, and once. A signal may raise between any two lines; closing a descriptor twice
+    would replace that error with our own, or close another file.
     """
     opened = [os.open(start, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
     try:
@@ -266,7 +266,7 @@ def _bounded(file: IO[bytes], path: Path, most_bytes: int) -> bytes:
     content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
         raise UnsafeFile(
-            f"{path} is larger than {most_bytes} bytes, so it is none that hasten reads: {_ADVICE}"
+            f"{path} is larger than {most_bytes} bytes, and hasten reads no files that large: {_ADVICE}"
         )
     return content
 

@@ -1,4 +1,4 @@
-"""Whatever hasten itself says is made fit for a terminal here: what strangers wrote may not steer it.
+"""Everything that hasten itself prints goes through here, so that text from others cannot control a terminal.
 
 Names of classes and files, plans, tracebacks, /proc: none of it may move the cursor, hide, or look like a
 line of ours. What the script prints is its own and never comes here.
@@ -35,8 +35,8 @@ def without_colours(text: str) -> str:
 
 
 def say(text: str, lines: bool = False, stream: TextIO | None = None) -> None:
-    """Write ``text`` to ``stream``, or to standard error. Where that is full or closed there is nobody left
-    to be told.
+    """Write ``text`` to ``stream``, or to standard error. If that is full or closed, nothing happens: there
+    is nowhere left to report it.
     """
     stream = stream if stream is not None else sys.stderr
     with suppress(OSError, ValueError, AttributeError):  # a script may have put anything in its place

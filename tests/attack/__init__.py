@@ -9,7 +9,7 @@ from __future__ import annotations
 AREAS = {
     "truth": "nothing is certified that was not measured",
     "files": "nothing of the user's is touched, and nothing is left",
-    "intruders": "what others planted harms nobody",
+    "intruders": "what others planted does no harm",
     "together": "two at once, and what is pulled away from under a run",
     "arguments": "bad input is refused before anything is measured",
     "messages": "what went wrong is said: what, to what, and what to do",

@@ -87,7 +87,7 @@ class AtTerminal:
             os.close(self.ours)
 
     def _read(self) -> None:
-        with suppress(OSError):  # nobody has it open any more
+        with suppress(OSError):  # no process has it open any more
             while chunk := os.read(self.ours, 2**16):
                 self._said += chunk
 

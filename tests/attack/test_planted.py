@@ -36,7 +36,7 @@ HERE = Workspace(SCRIPT)
 
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project beside a file of the user's; we are in it."""
+    """A project next to a file of the user's; we are in it."""
     (tmp_path / ".bashrc").write_bytes(SECRET)
     folder = tmp_path / "project"
     folder.mkdir()
@@ -188,7 +188,7 @@ def test_the_last_number_may_be_taken(project: Path) -> None:
     assert [HERE.new_trial().name, HERE.new_trial().name] == ["1000000000", "1000000001"]
 
 
-# ---- a journal of somebody's making
+# ---- a journal that somebody else made
 def made(*statements: str) -> None:
     """A journal of ours, changed by ``statements``."""
     prepare(HERE)
@@ -211,8 +211,8 @@ PLANTED = {
     "a trigger that removes": ("CREATE TRIGGER t AFTER INSERT ON tunes BEGIN DELETE FROM tunes; END",),
     "a trigger on an update": ("CREATE TRIGGER t AFTER UPDATE ON tunes BEGIN DELETE FROM trials; END",),
     "a view in place of a table": ("DROP TABLE tunes", f"CREATE VIEW tunes AS {ENDLESS}"),
-    "a view beside": (f"CREATE VIEW v AS {ENDLESS}",),
-    "a table beside": ("CREATE TABLE other (a)",),
+    "another view": (f"CREATE VIEW v AS {ENDLESS}",),
+    "another table": ("CREATE TABLE other (a)",),
     "a table less": ("DROP TABLE trials",),
     "an index": ("CREATE INDEX i ON tunes (abs(began))",),
     "a virtual table": ("CREATE VIRTUAL TABLE f USING fts5(a)",),
@@ -258,7 +258,7 @@ def test_a_rollback_journal_is_not_carried_out(project: Path, content: bytes) ->
     """SQLite would remove the file that it names."""
     made()
     Path(f"{HERE.journal_path}-journal").write_bytes(content)
-    with pytest.raises(UnsafeFile, match=r"journal\.db-journal lies beside it, which hasten never makes"):
+    with pytest.raises(UnsafeFile, match=r"journal\.db-journal lies next to it, which hasten never makes"):
         journal()
 
 
@@ -320,7 +320,7 @@ def test_a_journal_of_an_older_version_is_taken_up(project: Path) -> None:
     assert not Path(f"{HERE.journal_path}-journal").exists()
 
 
-# ---- texts of somebody's making
+# ---- texts that somebody else wrote
 PLANS = {
     "lists in lists": "x = " + "[" * 50_000,
     "tables in tables": "x = " + "{a=" * 50_000,

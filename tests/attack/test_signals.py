@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from ..cli.conftest import Project, wait_until
+from ..quickly import quickly
 from .terminal import AtTerminal, at_terminal
 
 pytestmark = [
@@ -32,7 +33,7 @@ CASES = 200
 ORDINARY = (0, 6, 8, 44, 61)  # run every time
 LONGEST_DELAY_SECONDS = 0.4
 
-ALONE = """
+ALONE = quickly("""
 import sys
 print("begins", flush=True)
 import torch
@@ -48,8 +49,8 @@ for epoch in range(10**6):
         model(inputs).mean().backward()
         optimizer.step()
         print("trains", flush=True)
-"""
-RANKS = """
+""")
+RANKS = quickly("""
 import os
 print("begins", flush=True)
 import torch
@@ -64,7 +65,7 @@ while True:
     model(torch.randn(8, 4)).mean().backward()
     optimizer.step()
     print("trains", flush=True)
-"""
+""")
 COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "profile": (ALONE, ("profile", "--steps", "1000000")),
     "tune": (ALONE, ("tune", "--budget", "600")),

@@ -15,7 +15,7 @@ from hasten.scripts.sources import Sources
 from tests.bench.made_up import machine
 from tests.bench.paper_workers import PaperTrials, PaperWorker
 
-_BESIDE = 0.8  # of its start takes a worker's that starts beside another
+_BESIDE = 0.8  # of its start: what a worker needs alone that starts together with another
 
 
 @dataclass

@@ -198,7 +198,7 @@ def _lay_channels_last(torch: Any, parameter: Any) -> None:
 
 
 class StaleCache(Fault):
-    """Each sample as it was when it was drawn first, where augmentation would draw it anew."""
+    """Each sample as it was when it was drawn first, even if augmentation would draw it anew."""
 
     name = "stale_cache"
 

@@ -15,7 +15,7 @@ from hasten.launch import local
 def known_to_workers(
     bootstrap: str, techniques: Mapping[str, type[Technique]], alone: bool = False
 ) -> Iterator[None]:
-    """``techniques`` are in the catalogue, beside the others or ``alone``. ``bootstrap``: the file that
+    """``techniques`` are in the catalogue, with the others or ``alone``. ``bootstrap``: the file that
     workers start with, which puts them into theirs.
     """
     catalogue, usual = dict(CATALOG), local.BOOTSTRAP

@@ -18,7 +18,7 @@ from hasten.machine import this_machine
 
 from ..patience import PATIENCE_SECONDS
 
-# What the scripts of these tests have in common; it lies beside them as a module of the user's own.
+# What the scripts of these tests have in common; it is next to them, as a module of the user's own.
 GROUND = '''
 import time
 

@@ -98,7 +98,7 @@ def test_a_script_that_wants_to_be_a_rank_is_told_how_to_be_started(
 @pytest.mark.parametrize(
     ("how", "detail", "said"),
     [
-        ("completed", "", "the script came to its end"),
+        ("completed", "", "the script reached its end"),
         ("exit", "3", "the script ended with exit code 3"),
         ("said", "need a dataset", "the script stopped by itself: need a dataset"),
         ("said", "need a dataset\nsee README", "the script stopped by itself: need a dataset ..."),
@@ -112,7 +112,7 @@ def test_in_one_line(how: str, detail: str, said: str) -> None:
 
 @contextmanager
 def gone(plan: Plan, code: int) -> Iterator[WorkerProcess]:
-    """A worker whose process has ended with ``code`` while nobody looked."""
+    """A worker whose process has ended with ``code`` unnoticed."""
     ours, theirs = socket.socketpair()
     theirs.close()
     process = SimpleNamespace(pid=0, stdout=None, wait=lambda timeout=None: code, poll=lambda: code)
@@ -179,7 +179,7 @@ def saying(body: bytes) -> Iterator[WorkerProcess]:
 @pytest.mark.parametrize(
     ("body", "what"),
     [
-        (b"epoch 1", "it is no JSON: Expecting value: line 1 column 1 (char 0)"),
+        (b"epoch 1", "it is not JSON: Expecting value: line 1 column 1 (char 0)"),
         (b'{"message": "Fire"}', "KeyError: 'Fire'"),
         (b'{"message": "StepsDone"}', "TypeError: "),
         (b'{"message": "Written"}', "Written"),

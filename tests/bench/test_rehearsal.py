@@ -54,7 +54,7 @@ FIT = {
     "noise": (
         loop("(F.cross_entropy(model(x + torch.randn_like(x)), y) + model(torch.randn(len(x), 6)).mean())"),
         "mean",
-        ["random numbers in a training step are other ones than in one process"],
+        ["random numbers in a training step differ from those that one process would draw"],
     ),
     "dropout and batch norm": (
         """
@@ -64,9 +64,9 @@ FIT = {
         + loop("F.cross_entropy(model(x), y)"),
         "mean",
         [
-            "batch norm takes its statistics of a rank's slice, not of the whole batch (sync_batch_norm "
-            "takes them of the whole)",
-            "dropout draws other numbers than one process would",
+            "batch norm takes its statistics from a rank's slice, not from the whole batch (sync_batch_norm "
+            "takes them from the whole batch)",
+            "dropout draws different numbers than one process would",
         ],
     ),
     "float64, accumulated": (
@@ -92,7 +92,7 @@ FIT = {
 """
         + loop("F.cross_entropy(model(x), y)"),
         "mean",
-        ["augmentation draws other numbers than one process would"],
+        ["augmentation draws different numbers than one process would"],
     ),
 }
 
@@ -145,11 +145,11 @@ REFUSED = {
     "ignore_index": (
         loop("F.cross_entropy(model(x), torch.where(x[:, 0] > 0.5, -100, y))"),
         r"would have to weigh .* and .*, where they hold 0\.\d+ and 0\.\d+ of the samples: the loss divides "
-        r"by something else than the number of samples \(ignore_index",
+        r"by something other than the number of samples \(ignore_index",
     ),
     "class weights": (
         loop("F.cross_entropy(model(x), y, weight=torch.tensor([0.1, 1.0, 5.0]))"),
-        "the loss divides by something else than the number of samples",
+        "the loss divides by something other than the number of samples",
     ),
     "a contrastive loss": (
         loop("F.cross_entropy(F.normalize(model(x)) @ F.normalize(model(x + 0.1)).T, torch.arange(len(x)))"),
@@ -201,7 +201,7 @@ REFUSED = {
     ),
     "other batches each time": (
         "    import time\n    torch.manual_seed(time.time_ns())\n" + loop("F.cross_entropy(model(x), y)"),
-        "it draws other batches each time it runs",
+        "it draws different batches each time it runs",
     ),
     "sparse gradients": (
         """
@@ -223,7 +223,7 @@ REFUSED = {
     ),
     "torch's generator itself": (
         loop("F.cross_entropy(model(x), y)") + "    kept = torch.default_generator.get_state()\n",
-        r"train.py:\d+: kept = .* asks torch's generator itself, which in a rank draws for its part",
+        r"train.py:\d+: kept = .* uses torch's generator itself, which in a rank draws for its part",
     ),
     "a time limit after a long epoch": (
         "    import time\n    began, rows = time.time(), torch.randint(0, 90, (90000,)).tolist()\n"
@@ -237,7 +237,7 @@ REFUSED = {
         "    import time\n    began = time.time()\n"
         + loop("F.cross_entropy(model(x), y)")
         + "        if time.time() - began > 9e5: break\n",
-        "^it goes by the clock, .* where the time passes faster, it ends after step 1. Let it go by steps",
+        "^it goes by the clock, .* if time passes faster, it ends after step 1. Let it go by steps",
     ),
 }
 

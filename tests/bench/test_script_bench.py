@@ -12,6 +12,7 @@ from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.script_bench import ScriptBench
 from hasten.bench.workers.limit import Limit
 from hasten.records.plan import BASELINE, Plan
+from hasten.records.trial import Trial
 from tests.bench.paper_epochs import QUICK, START_SECONDS, PaperRun, known
 from tests.bench.paper_workers import PaperTrials, PaperWorker
 
@@ -132,10 +133,10 @@ def test_before_starts_are_compared_all_that_was_found_is_set_up(monkeypatch: py
     with ScriptBench(PaperTrials().as_trials(), RHYTHM, start_seconds=START_SECONDS) as bench:
         monkeypatch.setattr(bench, "setup", lambda plan: 20.0)
         foreseen = bench.foreseen(compiled, compiled.adding("lazy_dynamo", {}))
-    assert foreseen == pytest.approx(3 * (1.6 * START_SECONDS + 20.0))
+    assert foreseen == pytest.approx(3 * 2 * (START_SECONDS + 20.0))
 
 
-def test_the_live_worker_does_not_run_beside_pairs() -> None:
+def test_the_live_worker_does_not_run_during_pairs() -> None:
     """A paper worker that goes on asserts that it is alone."""
     trials = PaperTrials()
     with bench_over(trials) as bench:
@@ -166,6 +167,21 @@ def test_what_is_slow_to_set_up_is_foreseen_to_be_until_it_is_known() -> None:
         assert bench.foreseen(compiled, both) < more  # it is set up already
         bench.compare(BASELINE, compiled, 1.0)
         assert bench.foreseen(BASELINE, compiled) < more
+
+
+def test_what_is_compiled_for_one_number_of_threads_is_compiled_again_for_another() -> None:
+    compiled = Plan({"compile": {"mode": "default"}})
+    with bench_over(PaperTrials()) as bench:
+        known = bench.foreseen(compiled, compiled.adding("malloc", {}))
+        assert bench.foreseen(compiled, compiled.adding("threads", {"count": 1})) >= known + 20
+
+
+def test_a_slow_set_up_is_slower_in_a_process_that_starts_with_it() -> None:
+    compiled, copied = Plan({"compile": {"mode": "default"}}), Plan({"bf16": {}})
+    with bench_over(PaperTrials()) as bench:
+        for plan in (compiled, copied):
+            bench.learn(Trial(BASELINE, plan, "live", (), None, None, None, 1.0, 7.0))
+        assert (bench.setup(compiled), bench.setup(copied)) == (14.0, 7.0)
 
 
 RANKS = Plan({"processes": {"count": 2}})

@@ -1,4 +1,4 @@
-"""What becomes of a worker's end: a run with its courses, or the reason why it is none."""
+"""What becomes of a worker's end: a run with its courses, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_pattern_goes_before_what_is_told() -> None:
 
 
 def test_what_is_no_number() -> None:
-    with pytest.raises(UsageError, match="caught 'good', which is no number"):
+    with pytest.raises(UsageError, match="caught 'good', which is not a number"):
         PaperTrials((b"accuracy good",)).trained(r"accuracy (\S+)")
 
 
@@ -105,7 +105,7 @@ def test_the_worker_is_asked_for_a_whole_training() -> None:
     [
         (PaperTrials(failure="the script ended with exit code 3"), "the script ended with exit code 3"),
         (PaperTrials(error=WorkerError("killed by SIGSEGV")), "killed by SIGSEGV"),
-        (PaperTrials(losses=(0.5, float("nan"))), "the loss at the end is no number"),
+        (PaperTrials(losses=(0.5, float("nan"))), "the loss at the end is not a number"),
         (PaperTrials(steps=0, losses=()), "no training step was seen"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What the benchmark says of plans that were found beside other programs, and when it fails."""
+"""What the benchmark says of plans that were found while other programs ran, and when it fails."""
 
 from __future__ import annotations
 

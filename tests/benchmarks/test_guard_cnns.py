@@ -1,4 +1,4 @@
-"""What is told of the guard's runs on networks, by kind; no training is run here."""
+"""The summary of the guard's runs on networks, by kind; no training is run here."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def rows(seconds: list[float], trained: Plan = BASELINE, plan: Plan = PLAN) -> l
     ]
 
 
-def test_processes_are_told_apart_by_what_they_trained_and_beside_what() -> None:
+def test_processes_are_distinguished_by_what_they_trained_and_with_what() -> None:
     kept = [*rows([1.0, 2.0]), *rows([3.0], PLAN), *rows([4.0], OTHER, OTHER), *rows([5.0], BASELINE, OTHER)]
     assert rows_under(kept, "fashion_cnn", PLAN, BASELINE) == [1.0, 2.0]
     assert rows_under(kept, "fashion_cnn", PLAN, PLAN) == [3.0]

@@ -59,7 +59,7 @@ def test_where_a_loop_stands_still_is_its_own_code_too() -> None:
     assert bound(find_causes(seen), "loop") == pytest.approx(bound_of(0.5 + 0.3))
 
 
-def test_a_bound_is_told_beside_what_was_seen() -> None:
+def test_a_bound_is_reported_next_to_what_was_seen() -> None:
     run = watched_run({"steps": 70.0, "saving": 30.0}, epochs=1)
     (saving,) = (cause for cause in find_causes(steps_of({}, run=run)) if cause.name == "saving")
     assert saving.evidence.endswith("without it, 1.43 times faster, 2.50 at most")

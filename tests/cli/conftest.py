@@ -16,6 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from hasten.cli import run
+from hasten.inside.job import Job
+
 from ..patience import PATIENCE_SECONDS
 from ..processes import started_with
 from .typed import refused as refused
@@ -113,6 +116,23 @@ def shared_project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project
     made = Project(tmp_path_factory.mktemp("shared"))
     yield made
     made.end_all()
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
+    """Those that ``hasten run`` would start in this empty folder with a script in it."""
+    found: list[Job] = []
+
+    def start(job: Job, *rest: object) -> int:
+        found.append(job)
+        return 0
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run, "start", start)
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    Path("train.py").write_text("print('trains')\n")
+    return found
 
 
 @pytest.fixture(autouse=True, scope="session")

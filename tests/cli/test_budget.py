@@ -34,7 +34,7 @@ def test_it_is_seconds_or_a_part_of_the_training(text: str, budget: float | Shar
     "text", ["%", "0%", "101%", "-5%", "5% of", "5% of 0h", "5% of 9999999h", "5%%", "five%"]
 )
 def test_what_makes_no_sense_is_told(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="a part of the training as in 5% or '5% of 2h'"):
+    with pytest.raises(click.BadParameter, match="a part of the training such as 5% or '5% of 2h'"):
         seconds_or_share(text)
 
 
@@ -58,10 +58,10 @@ def test_of_a_training_whose_length_an_earlier_tune_has_seen(
     assert tune.budget_seconds(ShareOfRun(0.05), script) == pytest.approx(200.0)
 
 
-def test_where_nobody_knows_the_length_it_says_what_to_do(script: Script) -> None:
-    with pytest.raises(UsageError, match=r"Say it, as in --budget '5% of 2h', or give seconds"):
+def test_if_the_length_is_not_known_it_says_what_to_do(script: Script) -> None:
+    with pytest.raises(UsageError, match=r"Say how long, as in --budget '5% of 2h', or give seconds"):
         tune.budget_seconds(ShareOfRun(0.05), script)
 
 
 def test_nothing_is_started_then(refused: Typed) -> None:
-    assert "nobody knows yet how long train.py trains" in refused("tune", "--budget", "5%", "train.py")
+    assert "it is not known how long train.py trains" in refused("tune", "--budget", "5%", "train.py")

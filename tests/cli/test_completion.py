@@ -1,4 +1,4 @@
-"""What the shell is told of a word that was begun."""
+"""What the shell gets to complete a word that was begun."""
 
 from __future__ import annotations
 

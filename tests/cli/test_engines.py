@@ -32,7 +32,7 @@ REFUSED = {
         "train.py knows of no ranks, so hasten divides its batches among a fixed number of hosts",
     ),
     "ranks of no engine": (["--max-restarts", "2"], "--max-restarts is for ranks that an engine starts"),
-    "hosts that nobody names": (
+    "hosts without names": (
         ["--nnodes", "2", "--ranks", "script"],
         "say which hosts, by --hosts h1,h2 or --hostfile FILE",
     ),
@@ -46,20 +46,20 @@ REFUSED = {
         "the engine slurm does not take --nnodes 1:4: it starts a fixed number of hosts",
     ),
     "other hosts than this": (["--engine", "local", "--nnodes", "2"], "the engine local does not take"),
-    "a host that is an option": (["--hosts", "-oProxyCommand=id"], "'-oProxyCommand=id' is no host"),
-    "a port that is none": (
+    "a host that is an option": (["--hosts", "-oProxyCommand=id"], "'-oProxyCommand=id' is not a host"),
+    "an invalid port": (
         ["--nnodes", "2", "--rdzv-endpoint", "h1:99999", "--ranks", "script"],
         "expected HOST:PORT, the port from 1 to 65535",
     ),
     "a place to meet with a user": (["--rdzv-endpoint", "me@h1:1"], "without a user"),
-    "a place to meet that is an option": (["--rdzv-endpoint", "-x:1"], "'-x' is no host"),
+    "a place to meet that is an option": (["--rdzv-endpoint", "-x:1"], "'-x' is not a host"),
     "two places to meet": (
         ["--rdzv-endpoint", "h1:1", "--master-addr", "h2"],
         "--rdzv-endpoint and --master-addr both say where ranks meet",
     ),
     "a port of no host": (["--master-port", "29500"], "--master-port without --master-addr"),
     "a variable that is not set": (["--hosts", "h1,h2", "--env", "NOT_SET_HERE"], "it is not set here"),
-    "a variable that is none": (["--env", "A-B=1"], "expected NAME or NAME=VALUE"),
+    "an invalid variable": (["--env", "A-B=1"], "expected NAME or NAME=VALUE"),
     "more at least than at most": (["--nnodes", "4:2"], "'4:2' has more as the least"),
     "no number of hosts": (["--nnodes", "all"], "expected a whole number from 1 to 4,096, found 'all'"),
     "an interface that is a path": (["--interface", "../eth0"], "expected the name of a network's interface"),
@@ -67,8 +67,8 @@ REFUSED = {
     "an image that is an option": (["--image", "--privileged"], "expected the name of an image"),
     "an image for no container": (["--engine", "torchrun", "--image", "i"], "it starts no container"),
     "what does not wait": (["--engine", "openmpi", "--detach"], "does not take --detach"),
-    "an engine that is none": (["--engine", "torchron"], "invalid choice: 'torchron'"),
-    "a technique that is none": (["--engine", "slurm", "--use", "magic"], "magic"),
+    "an unknown engine": (["--engine", "torchron"], "invalid choice: 'torchron'"),
+    "an unknown technique": (["--engine", "slurm", "--use", "magic"], "magic"),
     "a plan that is not there": (["--engine", "slurm", "--plan", "missing.toml"], "missing.toml"),
     "a hostfile that is not there": (["--hostfile", "missing"], "missing cannot be read"),
 }

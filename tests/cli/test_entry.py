@@ -6,9 +6,10 @@ import json
 
 import pytest
 
+from ..quickly import quickly
 from .conftest import Project
 
-TRAINS = """
+TRAINS = quickly("""
 import torch
 model = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.Flatten(), torch.nn.Linear(144, 4))
 optimizer = torch.optim.Adam(model.parameters())
@@ -16,10 +17,11 @@ for step in range(60):
     optimizer.zero_grad()
     model(torch.randn(8, 1, 8, 8)).square().mean().backward()
     optimizer.step()
-"""
+""")
 
 
 def test_a_module_runs_as_under_python(project: Project) -> None:
+    project.environment["OMP_NUM_THREADS"] = "1"
     project.write("package/__init__.py", "")
     project.write("package/beside.py", "value = 7\n")
     project.write(
@@ -57,6 +59,7 @@ def test_modules_that_cannot_run(project: Project, words: list[str], message: st
 
 
 def test_a_notebook_trains(project: Project) -> None:
+    project.environment["OMP_NUM_THREADS"] = "1"
     cells = [
         {"cell_type": "code", "source": source}
         for source in ("%load_ext nothing\n" + TRAINS, "print('done')")

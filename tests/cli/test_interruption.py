@@ -8,17 +8,21 @@ import random
 import re
 import signal
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from hasten.cli import interruption
 from hasten.plans.files import read_plan
 
 from ..patience import PATIENCE_SECONDS
+from ..quickly import quickly
 from ..thorough import cases
 from .conftest import Project, wait_until
 
@@ -29,7 +33,7 @@ pytestmark = [
 
 ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
 
-TRAINS_FOR_LONG = """
+TRAINS_FOR_LONG = quickly("""
 import torch
 from torch.utils.data import DataLoader, Dataset
 
@@ -48,7 +52,7 @@ for step, (inputs, labels) in enumerate(DataLoader(Numbers(), batch_size=8, num_
     torch.nn.functional.cross_entropy(model(inputs), labels).backward()
     optimizer.step()
     print(step, flush=True)
-"""
+""")
 
 
 class Tune:
@@ -208,6 +212,21 @@ def test_a_signal_inside_a_finalizer_is_not_lost(project: Project, number: signa
     assert "Exception ignored" not in done.stderr
 
 
+def test_it_comes_again_when_python_is_done_with_it_however_busy_the_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start = threading.Thread.start
+
+    def slowly(thread: threading.Thread) -> None:
+        start(thread)
+        time.sleep(10 * interruption._AGAIN_SECONDS)
+
+    monkeypatch.setattr(threading.Thread, "start", slowly)
+    interruption._unraisable(Mock(exc_type=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        time.sleep(PATIENCE_SECONDS)
+
+
 STARTS_ALL_SORTS = """
 import signal, subprocess
 from multiprocessing.shared_memory import SharedMemory
@@ -290,7 +309,7 @@ time.sleep(600)
 
 
 def test_a_killed_tune_takes_everything_with_it(project: Project) -> None:
-    """Nothing of ours can run any more, and the worker has nobody to ask: the kernel must end it."""
+    """Nothing of ours can run any more, and the worker cannot ask anyone: the kernel must end it."""
     tune = Tune(project, PREPARES_FOR_LONG)
     tune.until_its_worker_prints()
     assert len(project.processes()) == 6  # the tune, its clearing, its worker in three, the worker's child

@@ -53,7 +53,7 @@ def test_hosts_that_are_alike_are_told_in_a_table(project: Project) -> None:
     assert {"host", "ranks", "Python", "torch", "hasten", "memory left", "disk left", "clock"} <= {*rows}
     assert "#1 - " in first.stdout
     assert " MB/s" in first.stdout
-    assert first.stdout.splitlines()[-1].startswith("2 hosts, 2 ranks: alike; the slowest way")
+    assert first.stdout.splitlines()[-1].startswith("2 hosts, 2 ranks: alike; the slowest link")
     assert second.stdout == ""
     assert not (project.folder / "never").exists()
 
@@ -68,8 +68,8 @@ def test_a_host_with_another_module_is_named_and_nothing_trains(
     (other / "net.py").write_text("width = 4\n")
     first, second = two_hosts(project, [project.folder, other], *words, "train.py")
     assert (first.code, second.code) == (2, 2), (first, second)
-    assert "error: net.py is another file on " in first.stdout + first.stderr
-    assert "#2. copy it from the host where it is right" in first.stdout + first.stderr
+    assert "error: net.py differs on " in first.stdout + first.stderr
+    assert "#2. copy it to all hosts from the one where it is right" in first.stdout + first.stderr
     assert second.stdout + second.stderr == ""
     assert not (project.folder / "never").exists()
     assert not (other / "never").exists()
@@ -99,7 +99,7 @@ def test_two_torchruns_that_do_not_find_each_other_are_told_so(project: Project)
         done = all_ended(started)
     told = [one.stdout for one in done if one.code]
     assert told, done
-    assert all("looks at the same command in a world of its own" in text for text in told)
+    assert all("is checking the same command in a world of its own" in text for text in told)
 
 
 def test_without_a_launcher_there_is_one_host(project: Project) -> None:
@@ -126,4 +126,4 @@ def test_ways_between_hosts_are_measured(project: Project) -> None:
     for pair in ("h1 - h2", "h1 - h3", "h2 - h3"):
         (line,) = (line for line in first.stdout.splitlines() if line.startswith(pair))
         assert 0 < float(line.split()[-2]) < 100, line  # of 200 Mbit/s; the rest is a burst
-    assert "remark: the way between h1 and h2 is slow" in first.stdout
+    assert "warning: the link between h1 and h2 is slow" in first.stdout

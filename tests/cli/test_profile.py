@@ -34,7 +34,8 @@ model = torch.nn.Sequential(
     torch.nn.Flatten(), torch.nn.Linear(288, 4),
 )
 optimizer = torch.optim.Adam(model.parameters())
-loader = DataLoader(TensorDataset(torch.randn(64, 3, 8, 8), torch.arange(64) % 4), batch_size=8, shuffle=True)
+data = TensorDataset(torch.randn(64, 3, 8, 8), torch.arange(64) % 4)
+loader = DataLoader(data, batch_size=8, shuffle=True, num_workers=1)
 step = 0
 os.makedirs("checkpoints", exist_ok=True)
 while step < int(sys.argv[1]):
@@ -112,7 +113,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
 
 
 def test_the_training_is_the_same_to_the_last_bit(watched: Watched) -> None:
-    """Losses and random streams, step by step, as far as it was watched."""
+    """Losses and RNG states, step by step, as far as it was watched."""
     assert len(watched.printed) >= WATCHED - 1
     assert watched.plain.splitlines()[: len(watched.printed)] == watched.printed
 
@@ -129,7 +130,9 @@ def test_no_file_is_touched(watched: Watched) -> None:
 
 
 def test_nothing_is_left_over(watched: Watched) -> None:
+    """Nor of the loader's worker, which is killed with the script; it has a folder of its own until then."""
     assert watched.project.left_over() == []
+    assert list(watched.project.temporary.iterdir()) == []
 
 
 def test_nothing_is_said_besides(watched: Watched) -> None:

@@ -210,7 +210,7 @@ def test_ranks_under_what_they_cannot_train(refused: Typed, words: str, from_fil
 
 
 @pytest.mark.parametrize("words", ["batch_size:factor=2", "optimizer_in_backward", "prune:ratio=0.3"])
-def test_processes_by_their_number_beside_it(refused: Typed, words: str) -> None:
+def test_processes_by_their_number_in_addition(refused: Typed, words: str) -> None:
     name = words.partition(":")[0]
     said = refused("run", "--use", words, "--nproc-per-node", "2", "train.py")
     assert f"--nproc-per-node 2: processes and {name} exclude each other: " in said

@@ -15,6 +15,7 @@ from hasten.records.facts import Facts
 
 from ..bench.made_up import observation
 from ..patience import PATIENCE_SECONDS
+from ..quickly import quickly
 from .conftest import Project
 
 PLAN = "format = 1\n[techniques.bf16]\n"
@@ -146,7 +147,7 @@ def test_ctrl_c_is_the_scripts(project: Project) -> None:
     assert project.processes() == []
 
 
-TINY_CNN = """
+TINY_CNN = quickly("""
 import torch
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten(), torch.nn.Linear(144, 2))
@@ -158,10 +159,11 @@ for step in range(25):
     torch.nn.functional.cross_entropy(output, torch.randint(0, 2, (8,))).backward()
     optimizer.step()
 print("trained", output.dtype)
-"""
+""")
 
 
 def run_tiny_cnn(project: Project, *options: str) -> subprocess.CompletedProcess[str]:
+    project.environment["OMP_NUM_THREADS"] = "1"  # more only wait for each other beside other tests
     project.write("tiny.py", TINY_CNN)
     project.write(".hasten/tiny/plan.toml", PLAN)
     return project.hasten("run", *options, "tiny.py")
@@ -227,7 +229,7 @@ def test_a_plan_that_is_not_confirmed_says_so_where_it_is_named(project: Project
     )
 
 
-def test_beside_a_confirmed_plan_it_is_not_mentioned(project: Project) -> None:
+def test_next_to_a_confirmed_plan_it_is_not_mentioned(project: Project) -> None:
     project.write("train.py", "print('trained')\n")
     project.write(".hasten/train/plan.toml", UNCONFIRMED.replace("not-confirmed", "gain"))
     project.write(".hasten/train/plan.unconfirmed.toml", UNCONFIRMED)

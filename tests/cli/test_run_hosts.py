@@ -160,8 +160,8 @@ def test_hosts_started_by_hand_train_what_one_process_trains(
 @pytest.mark.parametrize(
     ("hosts", "each", "kind"),
     [
-        (3, 1, "SGD"),
-        *(pytest.param(*one, marks=pytest.mark.thorough) for one in [(3, 1, "Adam"), (2, 2, "SGD")]),
+        pytest.param(*one, marks=pytest.mark.thorough)  # tests/machines trains on two hosts by torchrun
+        for one in [(3, 1, "SGD"), (3, 1, "Adam"), (2, 2, "SGD")]
     ],
 )
 def test_hosts_started_by_torchrun_train_what_one_process_trains(
@@ -196,6 +196,7 @@ def test_what_slices_do_not_add_up_to_is_refused_once_and_on_all_hosts(project: 
 
 
 # ---- they end together
+@pytest.mark.thorough
 def test_a_rank_that_is_killed_ends_all_and_is_named(project: Project, script: Path) -> None:
     with by_hand(project, ONE_AND_ONE, "--no-plan", "train.py", "SGD", "endless") as started:
         wait_until(lambda: worker_of(project, 1) > 0 or started[0].poll() is not None)
@@ -232,7 +233,7 @@ def test_a_launchers_process_that_is_stopped_is_named(project: Project, script: 
         (first,) = all_ended(started[:1])
     assert started[0].returncode == 1
     assert "rank 1's process on host" in first.stderr
-    assert "was not heard of for 5 s" in first.stderr
+    assert "was not heard from for 5 s" in first.stderr
 
 
 @pytest.mark.thorough
@@ -256,7 +257,7 @@ def test_a_host_that_is_cut_off_ends_all_by_the_deadline(project: Project, scrip
         net.cut(2)
         first, second = all_ended(started)
     assert [one.returncode for one in started] == [1, 1], (first, second)
-    assert "rank 1's process on host h2 was not heard of for 5 s" in first.stderr
+    assert "rank 1's process on host h2 was not heard from for 5 s" in first.stderr
     assert "rank 0's process cannot be reached from h2" in second.stderr
 
 
@@ -269,7 +270,7 @@ def test_a_host_that_does_not_come_is_named(project: Project, script: Path) -> N
     assert "1 of 3 ranks have not come within 4 s: 2" in first.stderr
 
 
-def test_a_stranger_with_another_token_is_told_so(project: Project, script: Path) -> None:
+def test_a_process_with_another_token_is_told_so(project: Project, script: Path) -> None:
     project.environment["HASTEN_DEADLINE"] = "2"
     port = str(free_port())
     place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1"}

@@ -11,9 +11,10 @@ import pytest
 from hasten.inside.distributed.parting import EXIT_CODE
 
 from ..patience import PATIENCE_SECONDS
+from ..quickly import quickly
 from .conftest import Project, wait_until
 
-SCRIPT = """
+SCRIPT = quickly("""
 import os, pathlib, sys, time
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -33,7 +34,7 @@ for epoch in range(3):
     pathlib.Path("log.txt").open("a").write(f"{epoch}\\n")
     EPOCH
 torch.save(model.state_dict(), "model.pt")
-"""
+""")
 ENDLESS = """while True:
         if (rank := os.environ.get("MARK_RANK")) is None:
             os.environ["MARK_RANK"] = "set"
@@ -44,6 +45,7 @@ ENDLESS = """while True:
 
 
 def script(project: Project, at_epoch: str = "") -> None:
+    project.environment["OMP_NUM_THREADS"] = "1"  # more only wait for each other beside other tests
     project.write("train.py", SCRIPT.replace("EPOCH", at_epoch or "pass"))
 
 

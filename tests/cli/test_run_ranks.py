@@ -160,7 +160,7 @@ def test_a_distributed_script_is_not_divided_by_us(project: Project) -> None:
     project.write("train.py", TELLS)
     done = project.hasten("run", "--no-plan", "--nproc-per-node", "2", "--ranks", "ours", "train.py")
     assert (done.returncode, told_by(project)) == (2, [])
-    assert "--ranks ours is for those that know of none" in done.stderr
+    assert "--ranks ours is for scripts that know of none" in done.stderr
 
 
 def test_data_parallel_is_told_of_with_what_replaces_it(project: Project) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from hasten.cli import run
 from hasten.cli.main import main
 from hasten.inside.job import Job
 
@@ -66,6 +65,7 @@ def test_it_is_the_same_training(project: Project) -> None:
     assert sorted(path.name for path in project.folder.iterdir()) == ["model.pt", "train.py"]
 
 
+@pytest.mark.thorough
 def test_a_script_that_ends_at_once_is_left_alone(project: Project) -> None:
     tuned = project.hasten("run", "--tune", "train.py", "3")
     assert tuned.returncode == 0, tuned.stderr
@@ -94,23 +94,6 @@ def test_where_nothing_is_found_the_script_goes_on_as_without_us(project: Projec
     assert tuned.stdout.split() == ["False"], tuned.stderr
     assert project.python("alone.py").stdout.split() == ["True"]
     assert "nothing was tried while training: trains on as before" in tuned.stderr
-
-
-@pytest.fixture
-def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
-    """Those that ``hasten run`` would start."""
-    found: list[Job] = []
-
-    def start(job: Job, *rest: object) -> int:
-        found.append(job)
-        return 0
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(run, "start", start)
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
-        monkeypatch.delenv(name, raising=False)
-    Path("train.py").write_text("print('trains')\n")
-    return found
 
 
 @pytest.mark.parametrize(

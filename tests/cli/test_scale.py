@@ -13,7 +13,10 @@ from hasten.cli.main import main
 from hasten.cli.scale import amount, link_of
 from hasten.records.scaling import Link
 
-TRAINING = """
+from ..quickly import quickly
+from ..thorough import cases
+
+TRAINING = quickly("""
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -25,10 +28,10 @@ for inputs, labels in DataLoader(data, batch_size=32, shuffle={shuffle}):
     optimizer.zero_grad()
     torch.nn.functional.cross_entropy(model(inputs), labels).backward()
     optimizer.step()
-"""
+""")
 
 
-@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("shuffle", cases([True, False], [True]))
 def test_a_training_is_measured_and_scaled(
     shuffle: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from ..attack.terminal import COLUMNS, LINES, at_terminal
 from ..patience import PATIENCE_SECONDS
+from ..quickly import quickly
 from .conftest import Project
 
 pytestmark = [
@@ -18,7 +19,7 @@ pytestmark = [
     pytest.mark.attack("files"),
 ]
 
-TRAINS = """
+TRAINS = quickly("""
 import torch
 torch.set_num_threads(1)
 model = torch.nn.Linear(4, 2)
@@ -27,7 +28,7 @@ for step in range(60):
     optimizer.zero_grad()
     model(torch.randn(8, 4)).sum().backward()
     optimizer.step()
-"""
+""")
 ASKS_SIZE = """
 import os, shutil, subprocess, sys
 rows, columns = os.popen("stty size", "r").read().split()

@@ -59,7 +59,7 @@ def test_standard_output_is_closed(words: str, tmp_path: Path) -> None:
 @pytest.mark.attack("together")
 @pytest.mark.parametrize("end", ["2> /dev/full", "2>&-"])
 @pytest.mark.parametrize(("words", "code"), [("doctor", 0), ("run no.py", 2), ("", 2)])
-def test_nobody_hears_what_is_wrong(words: str, code: int, end: str, tmp_path: Path) -> None:
+def test_an_error_without_a_stream_to_report_it(words: str, code: int, end: str, tmp_path: Path) -> None:
     """Then the exit code still says it."""
     done = typed(f"{words} {end}", tmp_path)
     assert done.returncode == code

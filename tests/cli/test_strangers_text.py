@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ..quickly import quickly
 from ..report.test_strangers_text import HOSTILE, hidden
+from ..thorough import cases
 from .conftest import Project
 
 NAMES = {  # of scripts
@@ -14,7 +16,7 @@ NAMES = {  # of scripts
     "train\nhasten: all is well.py": r"train\nhasten: all is well.py",
     "train\udcff.py": r"train\udcff.py",
 }
-TRAINS = """
+TRAINS = quickly("""
 import torch
 kind = type(%r, (torch.nn.Linear,), {})
 model = kind(4, 2)
@@ -22,7 +24,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for _ in range(45):
     model(torch.rand(8, 4)).sum().backward()
     optimizer.step()
-"""
+""")
 
 
 def toml(text: str) -> str:
@@ -65,7 +67,7 @@ def test_a_script_by_another_name(project: Project, name: str) -> None:
 
 
 @pytest.mark.attack("intruders")
-@pytest.mark.parametrize("kind", ["[/nope]", "\x1b]0;mine\x07"], ids=ascii)
+@pytest.mark.parametrize("kind", cases(["[/nope]", "\x1b]0;mine\x07"], ["\x1b]0;mine\x07"]), ids=ascii)
 def test_a_class_by_another_name(project: Project, kind: str) -> None:
     name = "[bold]train.py"
     project.write(name, TRAINS % kind)

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from ..quickly import quickly
 from .conftest import Project
 
-TRAINING = """
+TRAINING = quickly("""
 import torch
 torch.set_num_threads(1)
 model = torch.nn.Linear(4, 1)
@@ -25,7 +26,7 @@ def train(steps):
         loss.backward()
         optimizer.step()
     return float(loss.detach())
-"""
+""")
 
 # sets its own seed, and leaves a file behind
 TELLS = f"""

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from hasten.cli import run
 from hasten.cli.main import main
 from hasten.inside.job import Job
 from hasten.machine import this_machine
@@ -21,23 +20,6 @@ PACE = TunedPace(0.01, 0.011, 64.0)
 MEASURED = {"step_seconds": 0.01, "step_seconds_most": 0.011, "samples_per_step": 64.0}
 PLAN = Plan({"fused_optimizer": {}})
 RUN = ["run", "--plan", "plan.toml"]
-
-
-@pytest.fixture
-def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
-    """Those that ``hasten run`` would start."""
-    found: list[Job] = []
-
-    def start(job: Job, *rest: object) -> int:
-        found.append(job)
-        return 0
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(run, "start", start)
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
-        monkeypatch.delenv(name, raising=False)
-    Path("train.py").write_text("print('trains')\n")
-    return found
 
 
 def written(plan: Plan = PLAN, measured: dict[str, Any] = MEASURED, **made_for: Any) -> None:

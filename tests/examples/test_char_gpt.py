@@ -60,7 +60,7 @@ def module() -> dict[str, Any]:
         sizes = ["--steps", "1", "--batch-size", "256", "--block-size", "8"]
         patch.setattr(sys, "argv", [str(SCRIPT), *sizes])
         before = torch.get_num_threads()
-        torch.set_num_threads(1)  # more would only wait for each other beside other tests
+        torch.set_num_threads(1)  # more would only wait for each other while other tests run
         try:
             return runpy.run_path(str(SCRIPT))
         finally:

@@ -118,6 +118,6 @@ def test_a_technique_that_fails_unforeseen_is_not_applicable(monkeypatch: pytest
 
     monkeypatch.setattr("hasten.inside.techniques.bf16.Bf16.install", fail)
     board = Switchboard(Training(torch, Seams(), 2**32))
-    with pytest.raises(NotApplicable, match="failed here, by OurBug: of an unheard-of kind"):
+    with pytest.raises(NotApplicable, match="failed here with OurBug: of an unheard-of kind"):
         board.switch(Plan({"bf16": {}}))
     assert not board.plan

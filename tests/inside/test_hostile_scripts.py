@@ -74,7 +74,7 @@ def test_it_is_followed_or_told(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.attack("messages")
-def test_threads_that_train_beside_each_other_are_named(tmp_path: Path) -> None:
+def test_threads_that_train_at_the_same_time_are_named(tmp_path: Path) -> None:
     """Steps of two threads cannot be distinguished: it is said instead of measured."""
     worker = started(tmp_path, "two threads")
     try:

@@ -196,7 +196,7 @@ def test_an_import_that_fails_is_waited_for_again(write_module: Write) -> None:
     assert seen == ["hasten_seam_e"]
 
 
-def test_a_missing_module_is_missing_as_ever(write_module: Write) -> None:
+def test_a_missing_module_is_missing_as_before(write_module: Write) -> None:
     ImportSeam("hasten_seam_f", lambda module: pytest.fail("there is none")).install()
     assert importlib.util.find_spec("hasten_seam_f") is None
     with pytest.raises(ModuleNotFoundError):

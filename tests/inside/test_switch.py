@@ -346,7 +346,7 @@ def test_a_set_up_that_fails_unforeseen_is_not_applicable(desk: Desk, error: Exc
         raise error
 
     setattr(desk.kinds["b"], "prepare", prepare)  # noqa: B010
-    with pytest.raises(NotApplicable, match=f"it failed here, by {type(error).__name__}: "):
+    with pytest.raises(NotApplicable, match=f"it failed here with {type(error).__name__}: "):
         desk.switch("a", "b", prepare=True)
     assert desk.board.failed == "b"
     assert desk.board.plan == BASELINE

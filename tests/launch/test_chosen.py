@@ -111,7 +111,7 @@ def test_a_rank_finds_the_names_that_its_script_reads() -> None:
 
 def test_nccl_without_a_gpu_is_told_with_what_can_stand_in() -> None:
     found = Distribution("ranks", "t.py:3: dist.init_process_group('nccl')", ("nccl",))
-    with pytest.raises(UsageError, match="there is no GPU: let another stand in with --backend gloo"):
+    with pytest.raises(UsageError, match="there is no GPU: use another with --backend gloo"):
         check_backends(found, "", FOUR)
     check_backends(found, "", GPUS)
     check_backends(found, "gloo", FOUR)

@@ -29,7 +29,7 @@ HOSTILE = [
 @pytest.mark.attack("arguments")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_what_is_no_host_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="is no host: expected a name or an address"):
+    with pytest.raises(UsageError, match="is not a host: expected a name or an address"):
         listed(name)
 
 
@@ -38,7 +38,7 @@ def test_what_is_no_host_is_refused(name: str) -> None:
 def test_a_hostfile_of_somebody_else_names_hosts_alone(tmp_path: Path, name: str) -> None:
     path = tmp_path / "hosts"
     path.write_text(f"h1\n{name}\n")
-    with pytest.raises(UsageError, match=r"hosts, line 2: .* is no host"):
+    with pytest.raises(UsageError, match=r"hosts, line 2: .* is not a host"):
         in_file(str(path))
 
 
@@ -68,8 +68,8 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("# nobody\n")
     (tmp_path / "large").write_text("h1\n" * 400_000)
     for name, why in {
-        "pipe": "is no plain file",
-        "bytes": "is no text",
+        "pipe": "is not a plain file",
+        "bytes": "is not text",
         "empty": "names no host",
         "large": "is larger than 1 MB",
         "missing": "cannot be read: No such file or directory",
@@ -79,5 +79,5 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
 
 
 def test_too_many_hosts_are_refused() -> None:
-    with pytest.raises(UsageError, match="4096 are the most"):
+    with pytest.raises(UsageError, match="hasten takes at most 4096"):
         listed(",".join(f"h{number}" for number in range(4097)))

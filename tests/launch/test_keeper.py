@@ -60,15 +60,15 @@ def test_who_asks_first_waits_for_it(keeper: Keeper) -> None:
     assert found == [b"here"]
 
 
-def test_what_nobody_tells_is_waited_for_no_longer_than_asked(keeper: Keeper) -> None:
-    with pytest.raises(TimeoutError, match="nobody told 'never'"):
+def test_a_missing_value_is_waited_for_no_longer_than_asked(keeper: Keeper) -> None:
+    with pytest.raises(TimeoutError, match="no process has sent 'never'"):
         guest(keeper).get("never", 0.01)
 
 
 # ---- strangers
 @pytest.mark.attack("intruders")
 def test_another_key_is_turned_away_by_name(keeper: Keeper) -> None:
-    with pytest.raises(OtherKey, match="another key"):
+    with pytest.raises(OtherKey, match="its key is not"):
         guest(keeper, b"x" * 32)
     guest(keeper).put("still", b"there")
 
@@ -137,7 +137,7 @@ def test_a_proof_is_of_one_greeting_alone(keeper: Keeper) -> None:
         assert receive(connection) == {"unknown": True}
 
 
-def test_nobody_is_there() -> None:
+def test_no_keeper_is_there() -> None:
     with pytest.raises(NoMeeting, match="cannot be reached"):
         Meeting(f"{LOCAL}:{free_port()}", KEY, PATIENCE_SECONDS)
 
@@ -177,7 +177,7 @@ def test_who_is_silent_is_named() -> None:
         with_pulse.ask("beat", rank=3, name="rank 3's process on host c")
         keeper.wait_for(lambda failure: failure is not None, PATIENCE_SECONDS)
         told = with_pulse.ask("beat", rank=3, name="")
-        assert "rank 3's process on host c was not heard of for 0.2 s" in told["why"]
+        assert "rank 3's process on host c was not heard from for 0.2 s" in told["why"]
     finally:
         keeper.close()
         MADE.pop().close()

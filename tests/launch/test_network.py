@@ -17,7 +17,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="interfaces are read 
 def test_the_loopback_is_found_by_its_address_and_back() -> None:
     assert addresses_of("lo")[0] == address_of("lo") == "127.0.0.1"
     assert interface_of("127.0.0.1") == "lo"
-    assert interface_of("192.0.2.1") == ""  # nobody's: for documentation
+    assert interface_of("192.0.2.1") == ""  # an address for documentation, which no machine has
 
 
 @linux

@@ -47,8 +47,8 @@ def test_where_all_is_alike_nothing_is_wrong() -> None:
     [
         ({"alike": {**FACTS.alike, "torch": "2.12.0"}}, "torch differs: 2.13.0 on h1, h2; 2.12.0 on h3"),
         ({"alike": {**FACTS.alike, "torch": ""}}, "torch differs: 2.13.0 on h1, h2; none on h3"),
-        ({"files": {**FACTS.files, "net.py": "xx"}}, "net.py is another file on h3"),
-        ({"files": {"train.py": "aa"}}, "net.py is another file on h3"),
+        ({"files": {**FACTS.files, "net.py": "xx"}}, "net.py differs on h3"),
+        ({"files": {"train.py": "aa"}}, "net.py differs on h3"),
         ({"given": {"data": "8 files (xx)"}}, "data holds something else on h3"),
         ({"given": {}}, "data is not there, or is something else, on h3"),
     ],
@@ -59,14 +59,14 @@ def test_the_odd_host_is_named_and_cannot_train_with_the_others(change: dict[str
     assert fault.stops
 
 
-def test_what_the_script_may_write_itself_stops_nobody() -> None:
+def test_what_the_script_may_write_itself_stops_no_host() -> None:
     (fault,) = faults_of(hosts(replace(FACTS, named={})), [LINK])
     assert (fault.text, fault.stops) == ("out.pt is not there, or is something else, on h3", False)
 
 
 def test_the_host_is_told_even_of_two() -> None:
     two = hosts(FACTS, replace(FACTS, files={"train.py": "xx", "net.py": "bb"}))[1:]
-    assert faults_of(two, [LINK])[0].text == "train.py is another file on h3"
+    assert faults_of(two, [LINK])[0].text == "train.py differs on h3"
 
 
 def test_what_is_short_slow_or_wrong_is_remarked_upon() -> None:
@@ -75,7 +75,7 @@ def test_what_is_short_slow_or_wrong_is_remarked_upon() -> None:
     slow = replace(LINK, bytes_per_second=2e6, latency_seconds=3e-3)
     found = faults_of(three, [slow])
     assert [fault.text for fault in found] == [
-        "the way between h1 and h2 is slow: 3.00 ms, 2 MB/s",
+        "the link between h1 and h2 is slow: 3.00 ms, 2 MB/s",
         "the clock of h2 is -90.0 s from that of h1",
         "h3 has 512 MB of memory left",
         "h3 has 0 MB of disk left",
@@ -123,7 +123,7 @@ def test_another_world_of_the_same_command_is_seen_in_a_folder_that_both_share(
     assert look(["h1"]) == ""
     assert look(["h1"]) == "", "the same host, once more"
     assert look(["h2"], at=1004.0).startswith(
-        "h1 looks at the same command in a world of its own, which began 4 s"
+        "h1 is checking the same command in a world of its own, which began 4 s"
     )
     assert look(["h3"], "j2 train.py") == "", "another job"
     assert look(["h1", "h2"]) == "", "those that were alone found each other"
@@ -173,11 +173,11 @@ def test_the_table_has_a_column_for_each_host() -> None:
         "disk left            50.0 GiB      50.0 GiB",
         "clock                +0.000 s      +0.000 s",
         "",
-        "way      latency   bandwidth",
+        "link     latency   bandwidth",
         "h1 - h2  0.050 ms  1200 MB/s",
         "",
-        "remark: h2 has little. make room",
-        "2 hosts, 2 ranks: alike; the slowest way, h1 - h2, has 0.05 ms and 1200 MB/s",
+        "warning: h2 has little. make room",
+        "2 hosts, 2 ranks: alike; the slowest link, h1 - h2, has 0.05 ms and 1200 MB/s",
     ]
 
 

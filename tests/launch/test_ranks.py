@@ -212,7 +212,7 @@ def test_so_do_the_processes_that_they_forked(here: Project) -> None:
     wait_until(lambda: here.processes() == [])
 
 
-def test_output_that_nobody_reads_any_more_stops_no_rank(here: Project) -> None:
+def test_output_that_is_not_read_any_more_stops_no_rank(here: Project) -> None:
     here.write("train.py", START + "print('x' * 2**20, file=sys.stderr if rank else sys.stdout)\n")
     with open(os.devnull, "wb") as null:
         done = subprocess.run(

@@ -36,7 +36,7 @@ def test_a_port_that_is_taken_is_told() -> None:
 
 @pytest.mark.parametrize("text", ["", "ssh", "0", "70000", "-1"])
 def test_a_port_that_is_none_is_told(text: str) -> None:
-    with pytest.raises(UsageError, match="which is no port"):
+    with pytest.raises(UsageError, match="which is not a port"):
         meeting_place({"MASTER_PORT": text})
 
 

@@ -84,7 +84,7 @@ def sandboxed(wire: Wire) -> Sandboxed:
     return told
 
 
-def test_they_see_what_one_of_them_writes_and_nobody_else_does(project: Project) -> None:
+def test_only_they_see_what_one_of_them_writes(project: Project) -> None:
     with started(project, WRITES) as (process, wire):
         if sandboxed(wire).kind != "overlay":
             pytest.skip("no overlay can be had here, so nothing can be written aside")

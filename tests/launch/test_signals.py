@@ -21,7 +21,7 @@ print("goes on")
 
 
 @pytest.mark.attack("signals")
-def test_an_alarm_that_nobody_waits_for_any_more_ends_nobody() -> None:
+def test_an_alarm_that_is_not_waited_for_any_more_ends_nothing() -> None:
     """Everything has ended, and what is left of it is cleared away, for longer than the alarm was set to."""
     done = subprocess.run(
         [sys.executable, "-c", LATE], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False

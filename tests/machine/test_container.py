@@ -66,7 +66,7 @@ def test_v2_group_that_limits_nothing_is_no_limit(record: Record) -> None:
     assert limits(root) == (None, None, None)
 
 
-def test_v2_groups_beside_our_own_are_not_ours(record: Record) -> None:
+def test_v2_groups_next_to_our_own_are_not_ours(record: Record) -> None:
     root = record(nested_v2() | {"sys/fs/cgroup/slurm/job_8/cpu.max": "10000 100000\n"})
     assert container.quota_cpus(root) == 1.5
 

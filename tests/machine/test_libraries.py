@@ -35,7 +35,7 @@ def test_what_the_loader_knows_is_taken_with_its_word_size(programs: Programs) -
 
 
 def test_a_file_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wheels put it beside the site-packages folder, so that the record leads out of it."""
+    """Wheels put it next to the site-packages folder, so that the record leads out of it."""
     info = tmp_path / "site-packages/intel_openmp-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: intel-openmp\nVersion: 1.0\n")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from ..hosts import why_no_hosts
 from . import hosts as made
 from . import slurm_cluster, sshd
 from .hosts import Hosts
@@ -24,7 +25,7 @@ PATIENCE_SECONDS = 300
 
 @pytest.fixture(scope="session")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
-    why = made.why_not()
+    why = why_no_hosts()
     if why:
         pytest.skip(why)
     without_sshd = sshd.why_not()

@@ -99,7 +99,7 @@ def test_a_rank_that_fails_ends_all_hosts(cluster: Cluster) -> None:
     )
     cluster.environment["PYTHONHASHSEED"] = str(
         id(cluster) % 4_000_000_000
-    )  # goes along, so they can be told
+    )  # is passed on, so the hosts can be told apart
     done = cluster.hasten(*BY_SSH, "--no-plan", "--ranks", "script", "train.py")
     assert done.returncode == 1
     assert "hasten: the run failed with exit code 1 (h" in done.stderr

@@ -72,7 +72,7 @@ def test_it_is_found_where_an_older_version_left_it(typed: str, old: str, new: s
 
 
 @pytest.mark.parametrize("other", ["train.py", "b/train.py", "train.ipynb", "-m train", "-m b.train"])
-def test_it_is_nobody_elses(other: str) -> None:
+def test_it_is_not_another_scripts(other: str) -> None:
     saved = left_by_an_older_version("a/train.py", "train")
     assert plan_for(other) is None
     assert plan_for("a/train.py") == saved
@@ -138,7 +138,7 @@ def test_what_is_there_already_is_not_replaced() -> None:
     left_by_an_older_version("a/train.py", "train")
     assert plan_for("a/train.py") == saved
     assert folders() == {"a.train", "train"}
-    assert plan_for("train.py") is None  # nor is the old one taken for its own
+    assert plan_for("train.py") is None  # and the old one is not used for it
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_where_nothing_is_told_both_ways_are_shown() -> None:
 
 
 def test_a_name_that_is_not_told() -> None:
-    with pytest.raises(UsageError, match="told no metric 'f1'; it told accuracy, loss"):
+    with pytest.raises(UsageError, match="reported no metric 'f1'; it reported accuracy, loss"):
         metric_in(told(accuracy=0.5, loss=1.0), Wanted("f1"), False, "train.py")
 
 

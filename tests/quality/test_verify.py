@@ -128,7 +128,7 @@ def test_of_a_loss_lower_is_better(shift: float, outcome: str) -> None:
     assert judge(LOSS, runs(SPREAD, plan, "loss"), POINT_FIVE_PERCENT).outcome == outcome
 
 
-# ---- seeds that are none
+# ---- seeds without an effect
 def with_equal_runs(plan: Sequence[float], losses: tuple[float, ...] = (0.3,)) -> list[WholeRun]:
     made = runs([0.8] * len(plan), plan)
     return [replace(each, losses=(0.3,) if each.arm == "baseline" else losses) for each in made]
@@ -261,6 +261,7 @@ def paper(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Paper:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(verify_module, "train_whole", made.train)
     monkeypatch.setattr(verify_module, "_prepare", lambda trials: None)
+    monkeypatch.setattr(verify_module, "idle_vitals", lambda: ())
     monkeypatch.setattr(verify_module, "before_tuning", lambda *_: [])
     return made
 
@@ -315,7 +316,7 @@ def test_a_plan_that_the_rehearsal_refuses_is_not_trained(
 
 
 def test_a_baseline_that_tells_no_metric_ends_it_at_once(paper: Paper) -> None:
-    with pytest.raises(UsageError, match="told no metric 'f1'; it told accuracy"):
+    with pytest.raises(UsageError, match="reported no metric 'f1'; it reported accuracy"):
         paper.verified(wanted=Wanted("f1"))
     assert len(paper.order) == 1
 
@@ -323,8 +324,8 @@ def test_a_baseline_that_tells_no_metric_ends_it_at_once(paper: Paper) -> None:
 @pytest.mark.parametrize(
     ("changes", "failure"),
     [
-        ({"courses": {}}, "it told no accuracy, where the first baseline run did"),
-        ({"courses": {"accuracy": (Point(math.nan, 1.0, 1),)}}, "its accuracy is no number at the end"),
+        ({"courses": {}}, "it did not report accuracy, although the first baseline run did"),
+        ({"courses": {"accuracy": (Point(math.nan, 1.0, 1),)}}, "its accuracy is not a number at the end"),
     ],
 )
 def test_a_run_without_quality_has_failed(

@@ -21,7 +21,7 @@ from ..bench.made_up import observation, step
 
 SUMMARY = RunSummary((1.5, 2.0), (MetricValue("accuracy", 0.5, 1.75, 1),), (0.25,), ("bf16 is left out",))
 FINDINGS = Findings(LoaderKey("Pictures", 96, 8, "RandomSampler"), refusals=("it has hooks",))
-TESTIMONY = (
+TRACE = (
     StepTrace(),
     StepTrace(1, None, (BatchTrace(2, None, ("a", "b")), BatchTrace(3, 4, ())), streams="c"),
     StepTrace(-1, ("d",), (), (Mode(True, ("1.dropout",)), Mode(False)), ((0.1, 0.2), ()), "e", (math.inf,)),
@@ -34,7 +34,7 @@ MESSAGES: tuple[Message, ...] = (
     messages.Refused("bf16", "no float layers"),
     messages.WatchingFailed("Traceback\n"),
     messages.Ended("completed", ""),
-    messages.Ended("raised", "ValueError", (step(),), ("/model.py",), TESTIMONY, observation(), SUMMARY),
+    messages.Ended("raised", "ValueError", (step(),), ("/model.py",), TRACE, observation(), SUMMARY),
     messages.StepsDone((step(), step(samples=None, losses=(1.0, 2.0))), ("/model.py",)),
     messages.TrainSteps(30),
     messages.Observed(observation()),
@@ -44,7 +44,7 @@ MESSAGES: tuple[Message, ...] = (
     messages.SwitchPlan(BASELINE),
     messages.Proofs((Proof("bf16", True, "4 calls"),), 1.5),
     messages.ShowProofs(),
-    messages.Traced(TESTIMONY),
+    messages.Traced(TRACE),
     messages.TellTrace(),
     messages.Rehearsed(FINDINGS),
     messages.TellFindings(),

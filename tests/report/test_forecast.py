@@ -64,7 +64,7 @@ def test_an_epoch_of_one_step() -> None:
     assert said(replace(RUN, of="epoch", steps=1)).startswith("An epoch (1 step): ")
 
 
-def test_an_epoch_where_nobody_knows_how_many_there_are() -> None:
+def test_an_epoch_if_their_number_is_not_known() -> None:
     epoch = replace(RUN, of="epoch", steps=125, epochs=None, pays_runs=None)
     assert said(epoch).startswith(
         "An epoch (125 steps): 20.2 s before, about 7.4 s (7.0 to 7.9) under the plan."

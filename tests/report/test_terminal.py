@@ -15,8 +15,7 @@ from hasten.records.caution import Caution
 from hasten.records.comparison import SingleSteps, StepDeparture
 from hasten.records.conclusion import Conclusion, Looks
 from hasten.records.observation import GpuMemory, Observation
-from hasten.records.reasons import WhyNot
-from hasten.records.result import Refused, TuneResult
+from hasten.records.result import TuneResult
 from hasten.records.trial import Ratio
 from hasten.records.verdict import GuardVerdict, Invariants, TooLittleTime
 from hasten.report.conclusion import conclusion_words
@@ -58,8 +57,7 @@ def test_a_gain() -> None:
         "  Not measured with 1 thread: the budget ended before.",
         "  More than 2 threads gain nothing.",
         "",
-        "Not tried:",
-        "  malloc: needs glibc, found musl; and more",
+        "Do not apply here (hasten techniques train.py says why): malloc.",
         "",
         "The whole plan trains 1.25 times faster (1.18 to 1.33, 6 pairs of fresh processes).",
         "Plan: threads (count=2), bf16.",
@@ -112,15 +110,6 @@ def test_a_gain_over_whole_stretches_of_the_run() -> None:
     )
 
 
-def test_techniques_that_have_a_reason_in_common_share_a_line() -> None:
-    no_gpu, late = WhyNot("said", "no GPU here"), WhyNot("no time in combination")
-    refused = [Refused(name, (why,)) for name, why in (("tf32", no_gpu), ("malloc", late), ("fp8", no_gpu))]
-    report = tune_report(replace(GAIN, refused=(*refused, Refused("bf16", (late,)))))
-    assert "Not tried:\n  tf32, fp8: no GPU here\n" in report
-    assert "In the plan, not measured again in combination with the others: malloc, bf16.\n" in report
-    assert "Not tried" not in tune_report(replace(GAIN, refused=(refused[1],)))
-
-
 def test_what_processes_besides_the_pairs_showed() -> None:
     report = " ".join(tune_report(replace(GAIN, looks=Looks(4, 1))).split())
     assert "6 pairs of fresh processes; 4 further processes under the plan, 1 of them slow)." in report
@@ -151,13 +140,13 @@ def test_the_guard_failed() -> None:
 def test_accuracy_that_could_not_be_checked_is_neither_held_nor_lost() -> None:
     report = " ".join(tune_report(NOT_CHECKED).split())
     assert "Nothing is claimed: accuracy could not be checked: the script's process was killed" in report
-    assert "No plan was written. The accuracy check holds three trainings in memory at once" in report
+    assert "No plan is confirmed. The accuracy check holds three trainings in memory at once" in report
     for claim in ("Accuracy held", "Accuracy is not held", "No gain found", "Train as before", "plan.toml"):
         assert claim not in report
 
 
 def test_other_random_draws_are_not_called_the_same() -> None:
-    """Under a plan that draws otherwise, batches and random streams were not compared."""
+    """Under a plan that draws different numbers, batches and RNG states were not compared."""
     verdict = replace(HELD, invariants=Invariants(("modes", "rates", "optimizer")))
     report = tune_report(replace(GAIN, guard=verdict))
     assert "same flags and learning rates, different draws from the same distributions; the loss" in report

@@ -58,7 +58,7 @@ def test_what_is_asked_for_or_harmless_is_left_alone(tmp_path: Path, written: st
     assert found(tmp_path, f"import torch\n{written}\n") == []
 
 
-def test_modules_beside_the_script_are_read_too(tmp_path: Path) -> None:
+def test_modules_next_to_the_script_are_read_too(tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "__init__.py").write_text("")
     (tmp_path / "parts" / "net.py").write_text("import train\nnet = Net().cuda()\n")

@@ -79,7 +79,7 @@ def test_a_plan_applies_in_each_rank_and_is_spoken_of_once(project: Project) -> 
     _, _, *remarks = done.stderr.splitlines()
     assert remarks == [
         "hasten: optimizer_in_backward does not apply here and is left out: gradients are averaged over "
-        "ranks after they have come"
+        "ranks after they have arrived"
     ]
 
 
@@ -124,7 +124,7 @@ def test_a_backend_that_is_not_installed_is_told_with_the_extra(project: Project
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "mpi_mpirun.py:7: " in done.stderr
-    assert "pip install 'hasten[mpi]', or let another stand in with --backend shm (or gloo)" in done.stderr
+    assert "pip install 'hasten[mpi]', or use another with --backend shm (or gloo)" in done.stderr
 
 
 @pytest.mark.skipif(not MISSING_CCL, reason="oneCCL is installed")

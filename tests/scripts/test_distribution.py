@@ -94,7 +94,7 @@ def test_processes_of_its_own_are_ranks_where_it_numbers_them(tmp_path: Path) ->
     assert found(tmp_path, by_hand.replace(", rank=rank", "")).kind == "ranks"
 
 
-def test_one_that_does_so_only_where_nobody_else_does(tmp_path: Path) -> None:
+def test_one_that_does_so_only_if_no_launcher_does(tmp_path: Path) -> None:
     assert found(tmp_path, SPAWNING + "rank = os.environ.get('RANK')\n").kind == "ranks"
 
 
@@ -103,7 +103,7 @@ def test_the_variables_it_reads_are_known(tmp_path: Path) -> None:
     assert told.reads == ("PMI_RANK",)
 
 
-def test_modules_beside_it_count(tmp_path: Path) -> None:
+def test_modules_next_to_it_count(tmp_path: Path) -> None:
     (tmp_path / "setup.py").write_text(DIST + "def start():\n    dist.init_process_group('gloo')\n")
     told = found(tmp_path, "import setup\nsetup.start()\n")
     assert told.sign == f"{tmp_path}/setup.py:3: dist.init_process_group('gloo')"

@@ -99,7 +99,7 @@ def test_no_two_scripts_share_a_name(one: str, other: str, module: bool) -> None
 
 
 @given(one=SCRIPTS)
-def test_a_name_is_one_folder_beside_our_files(one: str) -> None:
+def test_a_name_is_one_folder_next_to_our_files(one: str) -> None:
     for name in (folder_name(Path(one)), folder_name(Path(), one)):
         assert "/" not in name
         assert name[0] not in ".-"

@@ -141,7 +141,7 @@ def test_an_epoch_that_ends_soon_is_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_nobody_waits_where_no_loader_says_how_long(tmp_path: Path) -> None:
+def test_nothing_waits_if_no_loader_says_how_long(tmp_path: Path) -> None:
     run = watched("makes_many_objects", tmp_path / "work", WatchOn(seconds=1000.0)).run
     assert run is not None
     assert (run.ended, run.epochs, run.part("steps").count) == (False, 0, 1 + 2 + 8)

@@ -1,4 +1,4 @@
-"""What a script asks of a clock or of somebody at the terminal, as it reads."""
+"""Whether a script reads a clock, or input at the terminal, found from its source."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_what_is_no_clock_is_none(tmp_path: Path, source: str) -> None:
     assert not reads_clock(written(tmp_path, source).argv, module=False)
 
 
-def test_modules_beside_are_read_too(tmp_path: Path) -> None:
+def test_modules_next_to_it_are_read_too(tmp_path: Path) -> None:
     (tmp_path / "helper.py").write_text("import time\nbegan = time.time()\nname = input()\n")
     script = written(tmp_path, "import helper")
     assert reads_clock(script.argv, module=False)

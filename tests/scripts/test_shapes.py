@@ -187,7 +187,7 @@ SAYS = {
     "five_steps": "ended after 5 training steps, and at least 10 are needed",
     "asks_for_cuda": 'device = "cuda" if torch.cuda.is_available() else "cpu"',
     "needs_rank": "by --nproc-per-node N, before the script",
-    "functional_call": "it can say where a step ends: hasten.step()",
+    "functional_call": "it can mark the end of a step by hasten.step()",
     "never_trains": "ended without training",
     "hangs": "was silent for 3 s while training 8 steps: it seems to hang",
     "killed": "was killed by SIGKILL (out of memory?) while training 8 steps",

@@ -84,7 +84,7 @@ EDITS = [
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where we are: a script, a module beside it and one in a package."""
+    """The working directory: a script, a module next to it and one in a package."""
     monkeypatch.chdir(tmp_path)
     for name in ("small.py", "losses.py", "nets/cnn.py"):
         path = tmp_path / name
@@ -193,7 +193,7 @@ def test_saving_it_again_as_it_was_is_no_change(project: Path) -> None:
         sources.check()
 
 
-def test_a_module_that_nobody_imports_may_change(project: Path) -> None:
+def test_a_module_that_is_not_imported_may_change(project: Path) -> None:
     sources = begun()
     rewritten(project / "losses.py")
     sources.check()
@@ -214,7 +214,7 @@ def test_what_the_script_makes_itself_while_it_trains_is_one_of_its_modules_from
 
 
 def test_a_folder_without_end_is_not_looked_through(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What lies too far away is known from when it is first told of."""
+    """What is too far away to be found counts from when a worker first reports it."""
     monkeypatch.setattr(sources_module, "_MOST_ENTRIES", 1)
     sources = begun()
     rewritten(project / "nets" / "cnn.py")
@@ -278,7 +278,7 @@ def test_a_module_is_found_from_the_working_directory(project: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["/dev/zero", "/dev/tty", "/proc/kmsg", "pipe", "gone.py", "a\0b", ".", "x" * 5000, "../" * 2000]
 )
-def test_a_plan_that_names_what_is_no_file_holds_nobody_up(project: Path, name: str) -> None:
+def test_a_plan_that_names_what_is_no_file_holds_nothing_up(project: Path, name: str) -> None:
     os.mkfifo("pipe")
     began = time.monotonic()
     assert changed_since(Script(Path("small.py"), ()), {name: "c0ffee"}) == [name]

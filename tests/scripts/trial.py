@@ -77,7 +77,7 @@ def settings_for(name: str, facts: Facts) -> Settings:
 def trials_for(
     script: Path, folder: Path, arguments: tuple[str, ...] = (), environment: Mapping[str, str] | None = None
 ) -> Iterator[Trials]:
-    """Trials of the script whose working directory is ``folder``; its output goes beside that.
+    """Trials of the script whose working directory is ``folder``; its output goes next to that.
 
     One thread each, where the script says nothing else: their models are tiny.
     """

@@ -255,7 +255,7 @@ KINDS = {
     ),
     "an epoch that processes share": Kind(
         lambda _: Made(lambda self, i: i + self.epoch.value, epoch=multiprocessing.Value("i", 0)),
-        {"sample_store": "by which it cannot be known again"},
+        {"sample_store": "so a later run could not recognise it"},
         change=count_epoch,
     ),
 }

@@ -1,4 +1,4 @@
-"""The contract of what lowers precision, in a process of its own: a processor is imitated from its start.
+"""The contract of what lowers precision, in a separate process: a processor is imitated from its start.
 
 python -m tests.techniques.lower_precisions
 """

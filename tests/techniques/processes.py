@@ -1,4 +1,4 @@
-"""A technique of process scope in a process of its own: started as a worker does, then asked for proof."""
+"""A technique of process scope in a separate process: started as a worker does, then asked for proof."""
 
 from __future__ import annotations
 

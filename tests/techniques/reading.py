@@ -18,7 +18,7 @@ from hasten.records.trial import Proof
 
 
 class Reading:
-    """A script's reading of its data, and the techniques that are switched on and off beside it."""
+    """A script's reading of its data, and the techniques that are switched on and off meanwhile."""
 
     def __init__(self, seams: Seams, available_bytes: int = 2**32) -> None:
         self.training = Training(torch, seams, available_bytes)

@@ -110,7 +110,7 @@ def test_workers_would_inherit_the_main_threads_core() -> None:
 @pytest.mark.parametrize(
     ("where", "reason"),
     [
-        (machine(), "does not tell where its cores lie"),
+        (machine(), "does not report where its cores lie"),
         (placed(cores(1, 1, 1)), "one core"),
         (placed(cores(1, 1, 2), system="Darwin"), "cannot be bound on Darwin"),
         (placed(cores(1, 1, 2), environment={"OMP_PLACES": "cores"}), "you set OMP_PLACES yourself"),

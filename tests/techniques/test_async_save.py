@@ -28,6 +28,7 @@ from hasten.testing.workbench import Workbench, workbench
 from hasten.tuning.candidates import choose
 
 from ..cli.conftest import Project
+from ..quickly import quickly
 from .made_up import facts
 
 PLAN = Plan({"async_save": {}})
@@ -135,7 +136,7 @@ def test_saves_to_one_path_come_in_their_order(bench: Workbench, tmp_path: Path)
     assert [torch.load(tmp_path / f"{number}.pt") for number in range(5)] == list(range(5))
 
 
-def test_a_link_leads_to_the_file_as_ever(bench: Workbench, tmp_path: Path) -> None:
+def test_a_link_leads_to_the_file_as_usual(bench: Workbench, tmp_path: Path) -> None:
     (tmp_path / "link.pt").symlink_to(tmp_path / "state.pt")
     torch.save(STATE, tmp_path / "link.pt")
     assert torch.load(tmp_path / "state.pt")["step"] == 7
@@ -293,7 +294,7 @@ def test_a_forked_child_is_ended_at_once(bench: Workbench, gate: Gate, tmp_path:
     assert not is_there(tmp_path / "state.pt")
 
 
-def test_a_thread_that_cannot_hold_signals_saves_as_ever(
+def test_a_thread_that_cannot_hold_signals_saves_as_usual(
     bench: Workbench, gate: Gate, tmp_path: Path
 ) -> None:
     thread = threading.Thread(target=torch.save, args=(STATE, tmp_path / "state.pt"))
@@ -368,8 +369,8 @@ def test_a_folder_that_is_not_there_is_torchs_error(bench: Workbench, tmp_path: 
         torch.save(STATE, tmp_path / "nowhere" / "state.pt")
 
 
-# ---- as ever
-def test_other_targets_than_plain_files_are_saved_as_ever(bench: Workbench, tmp_path: Path) -> None:
+# ---- saved as usual
+def test_targets_other_than_plain_files_are_saved_as_usual(bench: Workbench, tmp_path: Path) -> None:
     buffer = io.BytesIO()
     torch.save(STATE, buffer)
     assert buffer.getbuffer().nbytes > 20_000
@@ -419,7 +420,7 @@ def test_a_loaders_workers_are_told_of_no_file(bench: Workbench, gate: Gate, tmp
     assert not is_there(tmp_path / "state.pt")
 
 
-def test_without_memory_for_a_copy_it_is_as_ever(tmp_path: Path) -> None:
+def test_without_memory_for_a_copy_it_is_saved_as_usual(tmp_path: Path) -> None:
     expected = plain_bytes(STATE, tmp_path / "plain")
     with workbench() as bench:
         bench.training.available_bytes = 4 * 10_000
@@ -430,10 +431,10 @@ def test_without_memory_for_a_copy_it_is_as_ever(tmp_path: Path) -> None:
         assert (tmp_path / "state.pt").read_bytes() == expected
         assert sorted(os.listdir(tmp_path)) == ["plain", "state.pt"]
         (proof,) = bench.switchboard.proofs()
-        assert (proof.effective, "1 saved as ever" in proof.evidence) == (False, True)
+        assert (proof.effective, "1 saved as usual" in proof.evidence) == (False, True)
 
 
-def test_without_room_on_the_disk_it_is_as_ever(
+def test_without_room_on_the_disk_it_is_saved_as_usual(
     bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(background_saves.Place, "has_room_for", lambda place, size: False)
@@ -442,7 +443,7 @@ def test_without_room_on_the_disk_it_is_as_ever(
     assert os.listdir(tmp_path) == ["state.pt"]
 
 
-def test_after_removal_saves_are_as_ever(bench: Workbench, gate: Gate, tmp_path: Path) -> None:
+def test_after_removal_saves_are_as_usual(bench: Workbench, gate: Gate, tmp_path: Path) -> None:
     bench.switchboard.switch(BASELINE)
     torch.save(STATE, tmp_path / "state.pt")
     assert is_there(tmp_path / "state.pt")
@@ -476,7 +477,7 @@ def test_written_through_to_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 # ---- whole scripts
-SCRIPT = """
+SCRIPT = quickly("""
 import os, shutil, sys
 import torch
 from torch import nn
@@ -488,7 +489,7 @@ for step in range(4):
     optimizer.step()
 os.mkdir("saved")
 torch.save(model.state_dict(), "saved/model.pt")
-"""
+""")
 LOSING = """
 from hasten.inside.techniques.support import background_saves
 written = background_saves._written

@@ -176,7 +176,7 @@ def test_a_change_in_place_is_found_and_all_is_drawn_again(reading: Reading) -> 
         assert torch.equal(torch.cat(reading.epoch(dataset)), torch.full((SIZE, 2), 2.0))
 
 
-# ---- beside dataset_in_ram
+# ---- in combination with dataset_in_ram
 @pytest.mark.parametrize("names", [("dataset_in_ram", "batched_fetch"), ("batched_fetch", "dataset_in_ram")])
 def test_both_read_from_one_cache(reading: Reading, names: tuple[str, str]) -> None:
     dataset = Samples(labelled)

@@ -57,7 +57,7 @@ class Normalize(torch.nn.Module):
 
 
 class ToImage:
-    """The tensor that it makes is no contiguous one."""
+    """The tensor that it makes is not contiguous."""
 
     def __call__(self, picture: Any) -> torch.Tensor:
         return torch.from_numpy(np.array(picture)).permute((2, 0, 1))
@@ -120,7 +120,7 @@ def seeded() -> None:
 
 
 def drawn(dataset: Any, **options: Any) -> list[Any]:
-    """Two epochs from one seed, and where the random streams are left."""
+    """Two epochs from one seed, and the RNG states at their end."""
     seeded()
     options = {"batch_size": 5, "shuffle": True, **options}
     epochs = [list(DataLoader(dataset, **options)) for _ in range(2)]
@@ -196,6 +196,7 @@ def test_data_sets_of_other_shapes(started_under: StartUnder, name: str, workers
     assert started.counted == 2 * len(dataset)
 
 
+@pytest.mark.thorough
 def test_workers_that_are_started_anew_do_it_too(started_under: StartUnder) -> None:
     dataset = Pictures(PIPELINES["random before"]())
     options: dict[str, Any] = {"num_workers": 1, "multiprocessing_context": "spawn"}
@@ -312,7 +313,7 @@ def test_an_error_of_the_scripts_is_its_own(started_under: StartUnder, workers: 
 
 
 class Shifting(ToTensor):
-    """It reads what nobody can see."""
+    """It reads what cannot be seen."""
 
     def __call__(self, picture: Any) -> torch.Tensor:
         return super().__call__(picture) + float(_HIDDEN["shift"])
@@ -485,10 +486,10 @@ for _kind, _name in (
             lambda: Pictures(Compose([ToTensor(), turned, Normalize()])), {}, "do not end", id="more between"
         ),
         pytest.param(
-            lambda: Pictures(Compose([ToTensor(), ByPicture()])), {}, "no scale of", id="own means"
+            lambda: Pictures(Compose([ToTensor(), ByPicture()])), {}, "do more than scale", id="own means"
         ),
-        pytest.param(lambda: Pictures(Compose([Noisy()])), {}, "no scale of", id="random at the end"),
-        pytest.param(lambda: Arrays(Compose([ToTensorOfArray()])), {}, "other things than", id="arrays"),
+        pytest.param(lambda: Pictures(Compose([Noisy()])), {}, "do more than scale", id="random at the end"),
+        pytest.param(lambda: Arrays(Compose([ToTensorOfArray()])), {}, "something other than", id="arrays"),
         pytest.param(lambda: Pictures(Compose([Counting()])), {}, "own state", id="a transform with a state"),
         pytest.param(lambda: Endless(ToTensor()), {"sampler": range(10)}, "has no length", id="no length"),
         pytest.param(lambda: Doubled(Compose([ToTensor()])), {}, "unsupported operand", id="more in the set"),
@@ -578,7 +579,7 @@ def test_it_applies_to_pictures_that_are_waited_for() -> None:
     [
         ((), "no DataLoader"),
         ((loader(pictures=True, training=False),), "no DataLoader"),
-        ((loader(),), "do not end with those that make tensors"),
+        ((loader(),), "do not end with those that turn pictures"),
         ((loader(pictures=True, iterable=True, samples=None),), "as a stream"),
         ((loader(pictures=True, default_fetch=False),), "sample by sample"),
         ((loader(pictures=True, default_collate=False),), "function of the script's own"),

@@ -54,7 +54,7 @@ def under_bf16(bench: Workbench, model: nn.Module) -> torch.optim.Optimizer:
 
 
 def test_transforms_of_functions_go_on_and_prove_it_by_what_comes_out(bench: Workbench) -> None:
-    """torch.func lets nobody see what autograd saves."""
+    """torch.func does not let hooks see what autograd saves."""
     model = Model()
     optimizer = under_bf16(bench, model)
 

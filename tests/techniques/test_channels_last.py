@@ -1,4 +1,4 @@
-"""Real strides, of weights and of all that a fused update reads beside them."""
+"""Real strides, of weights and of all that a fused update reads together with them."""
 
 from __future__ import annotations
 

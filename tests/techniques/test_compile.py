@@ -419,7 +419,7 @@ def test_every_option_passes_its_own_check() -> None:
         {"backend": "aot_eager", "mode": "default"},
     ],
 )
-def test_settings_that_nobody_could_carry_out_are_refused(settings: dict[str, Value]) -> None:
+def test_impossible_settings_are_refused(settings: dict[str, Value]) -> None:
     with pytest.raises(ValueError, match="compile"):
         Compile.check(settings)
 

@@ -59,7 +59,7 @@ class Hiding(Rows):
 
 
 class Noted(Rows):
-    """Notes in a file, which nobody takes for the data set's own, which samples were made."""
+    """Notes in a file, which is not taken for one of the data set's own, which samples were made."""
 
     def __init__(self, notes: Path) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class Augmented(Rows):
 
 
 class Watched:
-    """A script's reading of its data, and the technique that is switched on and off beside it."""
+    """A script's reading of its data, and the technique that is switched on and off meanwhile."""
 
     def __init__(self, seams: Seams, available_bytes: int = 2**32) -> None:
         self.training = Training(torch, seams, available_bytes)
@@ -284,7 +284,7 @@ def test_what_changes_between_all_passes_is_no_longer_kept(watched: Watched) -> 
     assert "Rows.rows was changed" in watched.proof().evidence
 
 
-def test_a_change_that_nobody_sees_is_found_and_the_cache_given_up(
+def test_an_invisible_change_is_found_and_the_cache_given_up(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = Hiding()
@@ -533,7 +533,7 @@ def test_what_the_script_drops_gives_its_memory_back(seams: Seams) -> None:
     assert not watched.caches().reasons
 
 
-def test_an_augmented_dataset_beside_the_cached_one_is_still_drawn(watched: Watched) -> None:
+def test_an_augmented_dataset_next_to_the_cached_one_is_still_drawn(watched: Watched) -> None:
     train, other = Rows(), Augmented()
     watched.switch_on(train, prepare=True)
     first, second = watched.epoch(other), watched.epoch(other)
@@ -592,7 +592,7 @@ def test_a_data_set_of_a_training_that_is_over_makes_room_and_another_does_not(s
         watched.epoch(dataset)
     assert [cache.dataset for cache in caches.caches] == [first]
     (reason,) = caches.reasons
-    assert "all samples of Rows need 0.0 GiB beside the 0.0 GiB of other data sets" in reason
+    assert "all samples of Rows need 0.0 GiB in addition to the 0.0 GiB of other data sets" in reason
     torch.optim.SGD([torch.zeros(1, requires_grad=True)])
     for _ in range(2):
         watched.epoch(third)

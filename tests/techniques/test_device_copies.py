@@ -169,7 +169,7 @@ def test_the_next_batch_is_copied_while_this_one_is_trained_on(begun: Reading, c
         assert getattr(used[-1], "of", None) is inputs
     making = ["pin", "copy on side without waiting", "event on side"]
     taking = ["step", "script waits", "recorded for script"]
-    first = ["step", "copy on script waiting"]  # there was nothing to copy it beside
+    first = ["step", "copy on script waiting"]  # no step ran during which it could be copied
     assert cuda.log == [*making, *first, *making, *taking, *taking]
     assert begun.proof().evidence == "2 tensors were copied ahead, 2 of them were used"
 
@@ -239,7 +239,7 @@ def test_an_error_comes_with_the_batch_that_it_belongs_to(begun: Reading) -> Non
         next(batches)
 
 
-def test_an_evaluation_is_read_as_ever(begun: Reading, cuda: Cuda) -> None:
+def test_an_evaluation_is_read_as_usual(begun: Reading, cuda: Cuda) -> None:
     start(begun, AHEAD)
     with torch.no_grad():
         assert len(list(DataLoader(data(), batch_size=2))) == 3

@@ -162,7 +162,9 @@ def test_passes_that_may_be_of_a_training_are_left_alone(
     assert not is_effective(bench)
 
 
-def test_beside_bf16_nothing_is_lowered_twice(bench: Workbench, under: Callable[..., Model]) -> None:
+def test_in_combination_with_bf16_nothing_is_lowered_twice(
+    bench: Workbench, under: Callable[..., Model]
+) -> None:
     alone = evaluated(under(Model()))
     bench.switchboard.switch(BASELINE)
     model = under(Model(), BOTH)
@@ -227,7 +229,7 @@ LEFT_ALONE: dict[str, tuple[Form, str]] = {
     "codes": (lambda m, o, i: {"x": o, "codes": (1e5 * o).long()}, "whole numbers that the model returns"),
     "cancels": (lambda m, o, i: rounded_away(o), "what the model returns departs by"),
     "shape": (lambda m, o, i: o[: 1 + (o.dtype is FULL)], "has another shape in lower precision"),
-    "fails": (lambda m, o, i: fail_in_bfloat16(o), "fails by RuntimeError: no kernel"),
+    "fails": (lambda m, o, i: fail_in_bfloat16(o), "fails with RuntimeError: no kernel"),
 }
 
 
@@ -238,7 +240,7 @@ def test_what_cannot_be_lowered_is_left_as_it_is(
     form, reason = LEFT_ALONE[case]
     plain = evaluated(Model(form).eval(), times=2)
     model = under(Model(form))
-    Model()  # which leaves the random streams as it does above
+    Model()  # which leaves the RNG states as it does above
     ours = evaluated(model, times=2)
     assert model.computed_in == [FULL, FULL]
     assert not is_effective(bench)
@@ -253,7 +255,7 @@ def tensors(output: Any) -> list[Tensor]:
     return list(output.values()) if isinstance(output, dict) else [output]
 
 
-def test_objects_that_are_given_are_written_into_by_nobody_but_the_pass(
+def test_only_the_pass_writes_into_objects_that_are_given(
     bench: Workbench, under: Callable[..., Model]
 ) -> None:
     """A cache of keys and values, as in generation; other passes are lowered all the same."""
@@ -354,7 +356,7 @@ def test_a_script_is_refused_of_which_only_steps_were_seen() -> None:
 
 @pytest.mark.parametrize(("evaluations", "refused"), [(0, True), (2, False)])
 def test_a_script_that_was_not_seen_to_evaluate_is_refused(evaluations: int, refused: bool) -> None:
-    """A copy of the model that makes pictures is none of those that are trained."""
+    """A copy of the model that makes pictures is not one of those that are trained."""
     run = WatchedRun(10.0, False, (Part("evaluation", 1.0, evaluations),), epochs=1)
     assert bool(EvaluationBf16.refuse(facts(run=run))) is refused
 

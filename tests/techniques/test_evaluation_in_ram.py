@@ -113,7 +113,7 @@ def test_evaluations_are_as_the_script_reads_them(started: StartUnder, name: str
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_beside_pictures_that_become_tensors_together_whole_batches_are_kept(
+def test_in_combination_with_batched_to_tensor_whole_batches_are_kept(
     started_under: StartUnder, workers: int
 ) -> None:
     dataset = BytePictures()
@@ -127,7 +127,7 @@ def test_beside_pictures_that_become_tensors_together_whole_batches_are_kept(
 
 
 @pytest.mark.parametrize("name", ["workers", "workers that stay", "a generator"])
-def test_beside_workers_that_stay_by_a_plan_the_streams_are_the_scripts(
+def test_in_combination_with_workers_that_stay_rng_states_are_the_scripts(
     started_under: StartUnder, name: str
 ) -> None:
     theirs = passes(LOADERS[name]())
@@ -174,7 +174,7 @@ def test_loaders_that_divide_one_data_set_otherwise_have_batches_of_their_own(st
 
 
 def test_a_new_loader_whose_workers_stay_is_none_of_an_earlier_ones(started: StartUnder) -> None:
-    """They may have been started where nobody watched."""
+    """They may have been started while nothing watched them."""
     data = Squares()
     now = started()
     evaluations(lambda: DataLoader(data, batch_size=4, num_workers=1, persistent_workers=True))

@@ -127,7 +127,7 @@ def test_a_worker_is_not_switched_to_both(first: str, second: str) -> None:
 
 @attack
 @pairs
-def test_a_search_keeps_the_first_and_tries_no_other_beside_it(first: str, second: str) -> None:
+def test_a_search_keeps_the_first_and_tries_no_other_with_it(first: str, second: str) -> None:
     bench = ScriptedBench({first: 0.5, second: 0.5})
     search = search_over(bench)
     search.run([candidate(first), candidate(second)])
@@ -166,7 +166,7 @@ def test_no_search_asks_for_a_plan_whose_parts_exclude_each_other(
 
 @attack
 @pytest.mark.parametrize("name", CATALOG)
-def test_nothing_is_to_be_tried_beside_what_excludes_it(name: str) -> None:
+def test_nothing_is_to_be_tried_with_what_excludes_it(name: str) -> None:
     seen = facts(machine(logical_cpus=16), threads=16)
     for settings in CATALOG[name].options(seen):
         assert exclusion.within(Plan({name: settings, **CATALOG[name].together_with(settings, seen)})) is None

@@ -1,4 +1,4 @@
-"""No full collections in steps, and a collector as it was wherever somebody looks at it."""
+"""No full collections in steps, and a collector that looks unchanged to any other code."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_models_that_come_one_after_the_other_do_not_collect_each_time(
     assert frozen()
 
 
-def test_young_objects_are_collected_as_ever(bench: Workbench) -> None:
+def test_young_objects_are_collected_as_usual(bench: Workbench) -> None:
     before = gc.get_stats()[0]["collections"]
     many = [[number] for number in range(5000)]
     assert gc.get_stats()[0]["collections"] > before

@@ -262,7 +262,7 @@ def test_a_pass_that_fails_without_a_graph_is_run_with_one(how: str) -> None:
         ours = bench.model(inputs)
         after = torch.rand(1)
         assert counted(bench) == (0, 0)
-        assert "without a graph a pass fails by RuntimeError" in bench.switchboard.proofs()[0].evidence
+        assert "without a graph a pass fails with RuntimeError" in bench.switchboard.proofs()[0].evidence
         torch.manual_seed(3)
         theirs = bench.model(inputs)
         assert torch.equal(after, torch.rand(1))

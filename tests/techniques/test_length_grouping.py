@@ -1,4 +1,4 @@
-"""Batches of like length hold what was drawn, as often as it was drawn, and are the same by the same seed."""
+"""Batches of similar length hold what was drawn, as often as it was drawn; equal seeds give equal batches."""
 
 from __future__ import annotations
 
@@ -154,7 +154,9 @@ def test_each_epoch_has_each_sample_as_often_as_it_was_drawn(reading: Start, nam
     assert list(map(numbers, found[0])) != list(map(numbers, found[1]))
     proof = grouped.proof()
     assert proof.effective, proof.evidence
-    assert proof.evidence.startswith(f"{sum(map(len, found))} batches were made of sequences of like length")
+    assert proof.evidence.startswith(
+        f"{sum(map(len, found))} batches were made of sequences of similar length"
+    )
 
 
 def test_the_same_seed_gives_the_same_batches_and_leaves_the_streams_where_they_were(reading: Start) -> None:
@@ -209,7 +211,7 @@ def test_with_pad_trim_a_batch_is_as_wide_as_its_longest_text() -> None:
 
 
 def test_a_process_that_starts_under_it_trains_by_its_seed() -> None:
-    """The proof is none before the first step."""
+    """Before the first step there is no proof."""
     told = []
     for _ in range(2):
         with workbench(PaddedTexts(count=80), make_model=TextClassifier) as bench:
@@ -320,6 +322,6 @@ def test_it_changes_the_training_and_no_tune_tries_it() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"batches": 1}, {"batches": True}, {"batches": 2.0}, {"width": 8}])
-def test_settings_that_nobody_can_carry_out(settings: dict[str, Any]) -> None:
+def test_impossible_settings(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="batches"):
         LengthGrouping.check(settings)

@@ -265,7 +265,7 @@ def test_when_the_seams_are_undone_loaders_are_as_before(started: Start) -> None
     assert processes(DataLoader(Squares())) == {os.getpid()}
 
 
-# ---- in a process of its own
+# ---- in a separate process
 SCRIPT = """
 import os, torch
 from torch.utils.data import DataLoader, Dataset
@@ -346,7 +346,7 @@ def test_the_risk_is_what_was_found_of_the_samples(random: str | None, risk: str
     [
         pytest.param(machine(), (), "reads from no DataLoader", id="no loader"),
         pytest.param(machine(), (loader(iterable=True, samples=None),), "as a stream", id="a stream"),
-        pytest.param(machine(system="Darwin"), (loader(),), "import the script anew", id="macOS"),
+        pytest.param(machine(system="Darwin"), (loader(),), "import the script again", id="macOS"),
     ],
 )
 def test_what_it_refuses(where: Any, loaders: Any, reason: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -64,17 +66,26 @@ def run(command: list[str], environment: dict[str, str]) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
+@pytest.fixture
+def short_folder() -> Iterator[str]:
+    """For sockets, whose paths must be short."""
+    with tempfile.TemporaryDirectory() as made:
+        yield made
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="refused on other systems")
-def test_a_script_prints_what_it_prints_without(tmp_path: Path) -> None:
+def test_a_script_prints_what_it_prints_without(tmp_path: Path, short_folder: str) -> None:
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
-    plain, _ = run([sys.executable, str(script), "4"], dict(os.environ))
+    environment = {**os.environ, "TMPDIR": short_folder}
+    plain, _ = run([sys.executable, str(script), "4"], environment)
     names = ("persistent_workers", "evaluation_in_ram", "graph_free_evaluation")
     assert set(names) <= set(OUTSIDE)
     job = Job(argv=(str(script), "4"), machine=this_machine(), plan=Plan({name: {} for name in names}))
-    ours, said = run(*render(job, dict(os.environ)))
+    ours, said = run(*render(job, environment))
     assert ours == plain
     assert said == ""
+    assert list(Path(short_folder).glob("pymp-*")) == [], "workers that stayed were killed at the end"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="refused on other systems")

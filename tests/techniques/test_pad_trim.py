@@ -145,7 +145,7 @@ def of_tags_in_the_model(model: nn.Module, ids: Any, labels: Any) -> Any:
 
 
 def of_all_tags(model: nn.Module, ids: Any, labels: Any) -> Any:
-    """Padding is a class of its own, as where somebody forgot ``ignore_index``."""
+    """Padding is a class of its own, as in a script without ``ignore_index``."""
     return F.cross_entropy(model(ids, mask_of(ids)).flatten(0, 1), (ids % CLASSES).flatten())
 
 
@@ -195,7 +195,7 @@ SAYS = {
     "max over a convolution": "depends on padding",
     "mean": "what the model returns depends on padding",
     "last position": "what the model returns depends on padding",
-    "all in a row": "without its padding a call fails by RuntimeError: ",
+    "all in a row": "without its padding a call fails with RuntimeError: ",
     "padding counts as a class": "the loss depends on what the model returns for padding",
 }
 
@@ -383,7 +383,7 @@ def test_an_error_of_a_call_that_was_cut_does_not_reach_the_script() -> None:
         bench.train(5)
         (proof,) = bench.switchboard.proofs()
     assert not proof.effective
-    assert "fails by ValueError: four columns are too few" in proof.evidence
+    assert "fails with ValueError: four columns are too few" in proof.evidence
 
 
 class Wrong(TextClassifier):
@@ -418,7 +418,7 @@ def test_a_model_that_keeps_a_term_of_its_loss_is_left_alone() -> None:
     _, _, proof = trained(Kind(WithTerm, of_terms), PLAN)
     assert proof is not None
     assert not proof.effective
-    assert "WithTerm.term is a term of a loss, perhaps" in proof.evidence
+    assert "WithTerm.term may be a term of a loss" in proof.evidence
 
 
 def test_a_model_that_the_script_watches_is_left_alone() -> None:
@@ -589,6 +589,6 @@ def test_with_dropout_other_masks_are_drawn(dropout: bool, risk: str) -> None:
 
 
 @pytest.mark.parametrize("settings", [{"multiple": 0}, {"multiple": True}, {"multiple": 2.0}, {"width": 8}])
-def test_settings_that_nobody_can_carry_out(settings: dict[str, Any]) -> None:
+def test_impossible_settings(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="multiple"):
         PadTrim.check(settings)

@@ -170,7 +170,7 @@ def test_it_is_left_whole(name: str) -> None:
     assert losses == expected
 
 
-# ---- what is said beside tensors
+# ---- what a model gets in addition to tensors
 def said(value: Any, rows: int = 8) -> Any:
     return said_in(torch, value, rows)
 

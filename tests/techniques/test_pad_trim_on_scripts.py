@@ -20,7 +20,7 @@ THOROUGH = pytest.mark.thorough
         pytest.param("padded_tags", "applied", "1 of 2 passes were cut", marks=THOROUGH),
         pytest.param("packed_text", "refused", "the script packs its sequences", marks=THOROUGH),
         pytest.param(
-            "text_cnn", "no effect", "without its padding a call fails by RuntimeError", marks=THOROUGH
+            "text_cnn", "no effect", "without its padding a call fails with RuntimeError", marks=THOROUGH
         ),
         pytest.param("custom_collate", "refused", "no padding beyond multiples of 8", marks=THOROUGH),
         pytest.param("convolutional", "refused", "no padding beyond multiples of 8", marks=THOROUGH),

@@ -370,7 +370,7 @@ def test_loader_workers_sees_changes_by_the_same_means(started_under: StartUnder
         pytest.param(
             machine(), (loader(workers=2, iterable=True, samples=None),), "as a stream", id="a stream"
         ),
-        pytest.param(machine(system="Darwin"), (loader(workers=2),), "no copies", id="macOS"),
+        pytest.param(machine(system="Darwin"), (loader(workers=2),), "not copies", id="macOS"),
     ],
 )
 def test_what_it_refuses(where: Any, loaders: Any, reason: str) -> None:

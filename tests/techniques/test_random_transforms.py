@@ -114,7 +114,7 @@ def streams() -> tuple[Any, ...]:
 
 
 def epochs(reading: Reading, dataset: Any, plan: Plan, **options: Any) -> tuple[list[Any], Any]:
-    """Two epochs from one seed, and the random streams at their end."""
+    """Two epochs from one seed, and the RNG states at their end."""
     reading.board.switch(plan, prepare=True)
     torch.manual_seed(4)
     random.seed(4)
@@ -311,15 +311,15 @@ class Backwards(Compose):
     [
         pytest.param(lambda: Jitter(Compose([to_tensor, noise])), "unsupported operand", id="noise after"),
         pytest.param(
-            lambda: RandomTarget(Compose([to_tensor, noise])), "besides its transforms", id="a random target"
+            lambda: RandomTarget(Compose([to_tensor, noise])), "outside of its", id="a random target"
         ),
         pytest.param(
             lambda: Images(Compose([to_tensor, noise]), target_transform=lambda t: t + random.randint(0, 3)),
-            "besides its transforms", id="random transforms of the target",
+            "outside of its transforms", id="random transforms of the target",
         ),
         pytest.param(lambda: Scaled(Compose([to_tensor, noise])), "unsupported operand", id="more after"),
         pytest.param(
-            lambda: Images(Compose([to_tensor, OwnNumbers()])), "are called apart", id="an own generator"
+            lambda: Images(Compose([to_tensor, OwnNumbers()])), "are called separately", id="an own generator"
         ),
         pytest.param(lambda: Images(Backwards([noise, to_tensor])), "failed", id="another order"),
     ],

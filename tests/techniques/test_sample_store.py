@@ -630,7 +630,7 @@ def test_a_data_set_that_is_another_in_each_run_does_not_fill_the_disk(process: 
     assert len(stores_in(now)) == 5  # one was found again
 
 
-# ---- files that nobody sees
+# ---- files that cannot be seen
 class PastPython(Dataset[Any]):
     """Reads its files as a library of C does."""
 
@@ -650,7 +650,7 @@ class PastPython(Dataset[Any]):
 
 
 def apart(act: Callable[[], object]) -> str:
-    """What ``act`` gives in a process of its own, which has ended then."""
+    """What ``act`` gives in a separate process, which has ended then."""
     out, into = os.pipe()
     child = os.fork()
     if not child:
@@ -679,7 +679,7 @@ def missing(folder: Path, dataset: Any, for_later: bool = True) -> int:
     return len(now.store.missing())
 
 
-def test_samples_of_files_that_nobody_sees_are_for_one_run_alone(
+def test_samples_of_unseen_files_are_for_one_run_only(
     process: Start, folder: Path, tmp_path: Path, no_checks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sample_stores, "AFRESH", 0)
@@ -688,7 +688,7 @@ def test_samples_of_files_that_nobody_sees_are_for_one_run_alone(
 
     def run() -> object:
         told = filled(folder, dataset)
-        return "for this run alone" in told, apart(lambda: missing(folder, dataset))
+        return "for this run only" in told, apart(lambda: missing(folder, dataset))
 
     assert apart(run) == "(True, '0')"  # another process of the same run reads what is there
     Path(dataset.paths[9]).write_bytes(bytes([77]) * 10_000)
@@ -704,7 +704,7 @@ def test_in_a_trial_they_are_for_its_later_workers(
 ) -> None:
     (tmp_path / "data").mkdir()
     dataset = PastPython(tmp_path / "data")
-    assert "for this run alone" in apart(lambda: filled(folder, dataset))
+    assert "for this run only" in apart(lambda: filled(folder, dataset))
     assert apart(lambda: missing(folder, dataset, for_later)) == str(left)
 
 
@@ -782,7 +782,7 @@ class Slow(Rows):
 
 
 def begun(folder: Path, go: Path) -> tuple[int, str]:
-    """A process of its own that has begun to fill a store, and waits for ``go``; its number and the store."""
+    """A separate process that has begun to fill a store, and waits for ``go``; its number and the store."""
     child = os.fork()
     if not child:
         try:
@@ -969,7 +969,7 @@ def test_files_are_for_this_user_alone(process: Start, folder: Path) -> None:
         (lambda n: {1, n}, "set"),
         (lambda n: torch.ones(2, requires_grad=True), "with a gradient"),
         (lambda n: np.array([None]), "arrays of object"),
-        (lambda n: torch.nn.Parameter(torch.ones(2), False), "no plain tensors"),
+        (lambda n: torch.nn.Parameter(torch.ones(2), False), "not plain tensors"),
     ],
 )
 def test_other_kinds_of_samples_are_refused_by_name(process: Start, sample: Any, reason: str) -> None:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarn
 
 
 class Ratings(nn.Module):
-    """A table whose gradients are sparse, beside a layer whose are not."""
+    """A table whose gradients are sparse, next to a layer whose gradients are not."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -72,7 +72,7 @@ def counts(where: Any, now: int) -> list[Any]:
         pytest.param(machine(logical_cpus=1, physical_cores=1), 1, [], id="one core"),
         pytest.param("laptop-hybrid", 22, [16, 6, 8, 1], id="six fast cores and ten slow ones"),
         pytest.param("epyc-8-nodes", 128, [256, 16, 64, 1], id="a NUMA node of 16 cores"),
-        pytest.param("container-2.5-of-64", 32, [3, 2, 1], id="a quota and all cores in sight"),
+        pytest.param("container-2.5-of-64", 32, [3, 2, 1], id="a quota and all cores visible"),
     ],
 )
 def test_what_is_worth_trying(where: Any, now: int, expected: list[int]) -> None:

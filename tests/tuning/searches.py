@@ -12,6 +12,6 @@ ENDLESS = 1e9  # seconds
 
 
 def search_over(bench: Bench, deadline: Deadline | None = None, length: ScriptLength | None = None) -> Search:
-    """That tells nobody what it does."""
+    """A search that reports nothing."""
     left = deadline or Deadline(ENDLESS)
     return Search(Comparisons(bench, left, lambda *_: None, lambda _: None, length))

@@ -1,4 +1,4 @@
-"""What takes little of a run cannot give much: told before it is tried, and anew after each gain."""
+"""What takes little of a run cannot give much: known before it is tried, and again after each gain."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_set_ups_count_in_every_pair_and_in_the_guard() -> None:
 def test_what_is_slow_to_set_up_needs_time_for_that_in_every_process(
     setup: float, share: float, fits: bool
 ) -> None:
-    """Half of the budget is spent. The third is beside other programs, and would fit without them."""
+    """Half of the budget is spent. The third runs while other programs do, and would fit without them."""
     known = Known(5.0, {"compile": setup}, disturbed_share=share)
     seen = budget_after(75.0, known)
     assert seen.affords_end(PLAN) is fits
@@ -133,7 +133,7 @@ def test_what_a_shorter_guard_took_is_not_taken_for_a_longer_ones(
 
 @pytest.mark.attack("truth")
 def test_after_a_shorter_guard_the_next_is_not_longer_than_fits() -> None:
-    """27 s are left beside a claim's least, and all its steps would take 60 s."""
+    """27 s are left in addition to a claim's least, and all its steps would take 60 s."""
     seen = budget_after(124.0, Known(5.0))
     seen.guarded(PLAN, 30.0, 60)
     assert abs(seen.guard_steps(PLAN) - 54) <= 1
@@ -176,7 +176,7 @@ def test_as_many_pairs_as_fit_and_none_where_a_claim_would_come_too_late(
         (58.0, 5.0, 0.0, 16),
         (98.0, 5.0, 0.0, 0),
         (140.0, 5.0, 0.0, 0),
-        (0.0, 6.0, 5.0, 4),  # 38.5 s are left beside ten pairs of 11 s, and two processes take 14 s
+        (0.0, 6.0, 5.0, 4),  # 38.5 s are left after ten pairs of 11 s, and two processes take 14 s
     ],
 )
 def test_what_pairs_leave_is_for_processes_of_the_plan_alone(
@@ -319,7 +319,7 @@ def test_what_is_missing_is_told_with_what_the_end_was_seen_to_take() -> None:
         (0.9, 150 - 2 * 10 - 50 - 1.5),
     ],
 )
-def test_beside_other_programs_the_end_is_left_more_time(share: float, search: float) -> None:
+def test_while_other_programs_run_the_end_is_left_more_time(share: float, search: float) -> None:
     seen = budget_after(known=Known(5.0, disturbed_share=share))
     assert seen.search_left(PLAN) == pytest.approx(search)
 
@@ -346,7 +346,7 @@ def test_the_search_is_given_back_what_others_took_of_it(waited: float, more: fl
     ("spent", "share", "steps"),
     [
         (0.0, 0.5, 120),
-        (124.0, 0.0, 120),  # 28.5 s are left beside a claim's least, and it takes ten
+        (124.0, 0.0, 120),  # 28.5 s are left after a claim's least, and it takes ten
         (138.0, 0.0, 120),
         (146.0, 0.0, 60),
         (128.0, 0.5, 45),  # 49 s, of which a claim's least takes 41.5, and all is twice as slow
@@ -373,13 +373,13 @@ def test_a_search_that_takes_all_it_may_leaves_enough_for_a_claim(share: float) 
 
 
 def seen_guard(known: Known) -> float:
-    """What it takes beside those programs."""
+    """What it takes while those programs run."""
     seen = budget_after(known=known)
     return seen.strain * seen.guard(PLAN)
 
 
 @pytest.mark.attack("truth")
-def test_where_nothing_was_found_the_search_goes_on_beside_other_programs() -> None:
+def test_if_nothing_was_found_the_search_goes_on_while_other_programs_run() -> None:
     """Nothing is to be confirmed yet, so nothing is lost where the end takes longer than there is time."""
     busy, quiet = (budget_after(known=Known(20.0, disturbed_share=share)) for share in (0.9, 0.0))
     assert busy.search_left(BASELINE) == pytest.approx(quiet.search_left(BASELINE))
@@ -398,7 +398,7 @@ def test_nothing_is_begun_that_would_be_stopped_at_once(plan: Plan, share: float
         assert left.left_with(PLAN) <= left.budget.search_most(PLAN)
 
 
-def test_the_first_comparison_is_stopped_no_earlier_beside_other_programs() -> None:
+def test_the_first_comparison_is_stopped_no_earlier_while_other_programs_run() -> None:
     busy, quiet = (budget_after(known=Known(20.0, disturbed_share=share)) for share in (0.9, 0.0))
     assert busy.search_most(BASELINE) == pytest.approx(quiet.search_most(BASELINE))
 

@@ -53,7 +53,7 @@ def test_a_confirmed_gain_is_claimed_with_its_interval() -> None:
     assert result.measured == result.ratio
 
 
-def test_a_gain_over_whole_stretches_is_claimed_as_such_beside_that_of_steps() -> None:
+def test_a_gain_over_whole_stretches_is_claimed_as_such_next_to_that_of_steps() -> None:
     steps = tuple(math.log(ratio) for ratio in (0.99, 1.01, 0.98, 1.0))
     found = trial(CLEAR, PLAN).over_stretches(("evaluation",), steps)
     result = concluded(found, verdict())

@@ -185,7 +185,7 @@ def test_who_is_alone_moves_a_broken_file_aside(path: Path, content: bytes) -> N
     assert trials_in(path) == [FASTER]
 
 
-def test_what_sqlite_has_beside_it_goes_along(path: Path) -> None:
+def test_sqlites_own_files_go_along(path: Path) -> None:
     for name in ("journal.db", "journal.db-wal"):
         path.with_name(name).write_bytes(BROKEN[0])
     with Journal(path, IDENTITY, alone=True) as journal:

@@ -21,7 +21,7 @@ from hasten.tuning.request import TuneRequest
 from .test_pipeline import Paper, request
 from .test_pipeline import paper as paper
 
-OTHERS = (WhyNot("said", "--only names others"),)
+OTHERS = (WhyNot("not named", "--only names others"),)
 
 
 def tuned(*only: str) -> TuneResult:

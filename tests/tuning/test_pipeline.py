@@ -1,12 +1,11 @@
-"""A whole tune: on paper, for every way it can end, and on real trainings."""
+"""A whole tune on paper, for every way it can end. On real trainings: ``test_real_tunes.py``."""
 
 from __future__ import annotations
 
 import json
 import re
 import sqlite3
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,7 +29,6 @@ from hasten.records.caution import Caution
 from hasten.records.comparison import LossCurve
 from hasten.records.observation import Observation
 from hasten.records.plan import BASELINE, Plan, Value
-from hasten.records.result import TuneResult
 from hasten.records.trial import Proof, Trial
 from hasten.records.verdict import Difference, GuardVerdict, Invariants
 from hasten.report.conclusion import conclusion_words
@@ -39,15 +37,13 @@ from hasten.report.progress import Silent
 from hasten.report.reasons import reason_words
 from hasten.scripts.sources import digest_of
 from hasten.scripts.workspace import find_script
-from hasten.tuning import accuracy, costs, pipeline
+from hasten.tuning import accuracy, pipeline
 from hasten.tuning.costs import Costs
 from hasten.tuning.pipeline import tune
 from hasten.tuning.request import TuneRequest
-from tests.bench import idle_technique
-from tests.bench.known_techniques import known_to_workers
 from tests.bench.made_up import machine, observation, root, step, unchecked, verdict
 from tests.bench.paper_epochs import outside
-from tests.bench.real_workers import children, one_thread, write_script
+from tests.bench.real_workers import one_thread
 
 PLAN_PATH = Path(".hasten/train/plan.toml")
 
@@ -176,6 +172,7 @@ def on_paper(monkeypatch: pytest.MonkeyPatch) -> Paper:
     """In place of a tune's parts."""
     made = Paper()
     monkeypatch.setattr(pipeline, "this_machine", machine)
+    monkeypatch.setattr(pipeline, "idle_vitals", lambda: ())  # which takes half a second
     monkeypatch.setattr(pipeline, "before_tuning", lambda *_: [])
     monkeypatch.setattr(pipeline, "while_tuning", lambda *_: [])
     monkeypatch.setattr(pipeline, "observe", made.observe)
@@ -796,95 +793,3 @@ def test_progress_is_told_of_every_part(paper: Paper) -> None:
         "checking that the training stays the same",
         "confirming in fresh processes",
     ]
-
-
-# ---- on real trainings
-
-needs_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="protection is for Linux")
-
-# No convolution, and RMSprop has no fused form; {batches} says where the data comes from.
-REAL = """
-    from ground import *
-
-    torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 64), torch.nn.Linear(64, 4))
-    optimizer = torch.optim.RMSprop(model.parameters(), lr=1e-4, foreach=False)
-    {batches}
-        train_step(model, optimizer, pictures, labels)
-"""
-SLOW_DATA = "for pictures, labels in batches(Pictures(seconds=0.001)):"
-IN_MEMORY = (["dataset_in_ram"], ["batched_fetch"], ["dataset_in_ram", "batched_fetch"])
-NO_LOADER = "while True:\n        pictures, labels = torch.randn(8, 192), torch.randint(0, 4, (8,))"
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder to tune in, with as few pairs as a claim needs. What a tune leaves is checked at the end."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(costs, "PAIRS_MOST", 4)
-    for name, value in {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "8", "CXX": "none"}.items():
-        monkeypatch.setenv(name, value)  # set by the user, so malloc, threads and compile are refused
-    for technique in CATALOG.values():
-        if technique.jointly:  # which of them apply is a matter of the machine
-            monkeypatch.setattr(technique, "refuse", classmethod(lambda cls, facts: ["not in this test"]))
-    before = children()
-    yield tmp_path
-    assert children() == before
-    assert {path.name for path in tmp_path.iterdir()} == {".hasten", "ground.py", "train.py"}
-
-
-def tune_real(folder: Path, batches: str) -> TuneResult:
-    write_script(folder, REAL.format(batches=batches))
-    return tune(request(budget=400.0, risk="exact"), Silent())
-
-
-@needs_linux
-def test_a_training_that_waits_for_its_data_is_made_faster(folder: Path) -> None:
-    """Each sample takes a millisecond to make and nothing to keep, so the outcome is certain."""
-    result = tune_real(folder, SLOW_DATA)
-    assert result.outcome == "gain", conclusion_words(result)
-    assert result.plan.without("lazy_dynamo") in [plan_of(*names) for names in IN_MEMORY]
-    assert result.causes[0].name == "input"
-    assert result.guard is not None
-    assert result.guard.passed
-    assert result.speedup is not None
-    assert result.speedup.count == 4
-    assert result.protection == "overlay"
-    assert result.setup_seconds > 0
-    assert result.breakeven_steps is not None
-    assert read_plan(PLAN_PATH).plan == result.plan
-    states, trials = journal()
-    assert states == ["finished"]
-    assert trials[0] == ("search", plan_of("dataset_in_ram").key)
-    assert [plan for purpose, plan in trials if purpose == "confirm"] == [result.plan.key]
-    json.dumps(tune_json(result), allow_nan=False)
-
-
-@needs_linux
-def test_where_no_technique_applies_there_is_no_gain(folder: Path) -> None:
-    result = tune_real(folder, NO_LOADER)
-    assert (result.outcome, conclusion_words(result)) == ("no-gain", "no technique applies here")
-    assert {row.technique for row in result.refused} == set(CATALOG)
-    assert result.tried == ()
-    assert read_plan(PLAN_PATH).plan == BASELINE
-    assert journal() == (["finished"], [])
-
-
-@pytest.fixture
-def idle_alone() -> Iterator[None]:
-    """The technique that does nothing is the only one there is, here and, beside the others, in workers."""
-    with known_to_workers(idle_technique.__file__, {"idle": idle_technique.Idle}, alone=True):
-        yield
-
-
-@needs_linux
-@pytest.mark.usefixtures("idle_alone")
-def test_a_technique_that_does_nothing_is_found_to_give_no_gain(folder: Path) -> None:
-    result = tune_real(folder, NO_LOADER)
-    assert result.outcome == "no-gain"
-    assert result.speedup is None
-    assert [row.technique for row in result.tried][:1] == ["idle"]
-    assert result.tried[0].ratio is not None
-    assert result.tried[0].ratio.count >= 5
-    assert read_plan(PLAN_PATH).plan == BASELINE
-    assert journal()[0] == ["finished"]

@@ -121,7 +121,7 @@ IDLE: dict[str, Callable[[Project], Any]] = {
     "another terminal": lambda project: project.environment.update(TERM="xterm", SHLVL="3", SSH_TTY="x"),
     "another binding": lambda project: setattr(project, "wish", Wish(2, threads=1, bind="cores")),
     "a file that is saved as it was": lambda project: os.utime(project.folder / "losses.py", (1, 1)),
-    "a module that nobody imports": lambda project: project.write("other.py"),
+    "a module that is not imported": lambda project: project.write("other.py"),
 }
 
 

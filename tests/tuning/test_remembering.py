@@ -231,7 +231,7 @@ def test_fresh_forgets(paper: Paper) -> None:
 
 
 def test_what_could_not_tell_is_measured_again_and_counts() -> None:
-    """Beside other programs a comparison may tell nothing: on a quiet machine it is not to be the answer."""
+    """While other programs run a comparison may tell nothing: on a quiet machine it must not decide."""
     bench, plan = ScriptedBench({"bf16": 0.9}), plan_of("bf16")
     noisy = trial([0.5, 2.0, 0.9], plan, method="scripted")
     remembering = RememberingBench(cast(LoggedBench, bench), [noisy])

@@ -1,4 +1,4 @@
-"""What a tune has found, told of the whole run."""
+"""What a tune has found, applied to the whole run."""
 
 from __future__ import annotations
 

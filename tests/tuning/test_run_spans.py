@@ -25,7 +25,7 @@ def draws(chance: random.Random, counts: Sequence[int], between: float, within: 
 
 
 def held(counts: Sequence[int], times: int, between: float, within: float, seed: int = 0) -> float:
-    """The share of runs whose ends, so many ``times``, take what was foretold."""
+    """The share of runs whose ends, so many ``times``, take what was predicted."""
     chance, inside = random.Random(seed), 0
     for _ in range(RUNS):
         span = several(draws(chance, counts, between, within), times)

@@ -72,6 +72,20 @@ def test_what_cannot_pay_before_the_script_ends_is_not_kept(steps: int, kept: bo
     assert reason_words(search.tried[0].reason).endswith("and the script ends after 999") is not kept
 
 
+@pytest.mark.parametrize(("effect", "kept"), [(0.98, False), (0.95, True)])
+def test_a_slow_set_up_takes_a_clear_gain(effect: float, kept: bool) -> None:
+    """Every process of the guard and of the confirmation pays for it."""
+    search = search_over(ScriptedBench({"compile": effect}))
+    assert search.run([candidate("compile")]) == (plan_of("compile") if kept else BASELINE)
+    (row,) = search.tried
+    assert (row.kept, reason_words(row.reason)) == (
+        kept,
+        "a gain"
+        if kept
+        else "a gain: not kept, because it may be below 3% and each process pays for the set-up",
+    )
+
+
 class TooLateFor(Deadline):
     """What has this technique could not be checked and confirmed any more."""
 
@@ -103,7 +117,7 @@ def test_a_row_says_what_a_proof_remarks() -> None:
     assert reason_words(search.tried[0].reason).endswith("pays after 1000 steps; 2 graph breaks")
 
 
-def test_each_is_tried_beside_what_was_kept_before() -> None:
+def test_each_is_tried_in_combination_with_what_was_kept_before() -> None:
     bench = ScriptedBench({"first": 0.7, "second": 0.8, "third": 0.9})
     plan = search_over(bench).run([candidate("first"), candidate("second"), candidate("third")])
     assert list(plan.techniques) == ["first", "second", "third"]
@@ -271,7 +285,7 @@ def test_what_needs_fresh_processes_gets_four_times_the_time() -> None:
     assert asked == pytest.approx([100 * 4 / 5, 100.0])
 
 
-def test_what_is_to_be_tried_beside_it_comes_and_is_judged_with_it() -> None:
+def test_what_is_to_be_tried_with_it_comes_and_is_judged_with_it() -> None:
     """Both are named, and each must earn its place."""
     bench = ScriptedBench({"workers": 0.7, "threads": 0.9})
     search = search_over(bench)
@@ -412,7 +426,7 @@ def test_what_gains_together_is_judged_singly() -> None:
     ]
 
 
-def test_all_that_was_kept_before_is_judged_beside_what_gained_together() -> None:
+def test_all_that_was_kept_before_is_judged_with_what_gained_together() -> None:
     bench = ScriptedBench(
         {"live": 0.9, "a": 0.7, "b": 0.9},
         together={frozenset({"live", "a", "b"}): 0.6, frozenset({"live", "a"}): 0.7},

@@ -69,7 +69,7 @@ def tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tuned]:
         (16.0, 0.96, {"fused_optimizer"}, 1 / 0.93),  # four pairs cannot be sure of 1.05
     ],
 )
-def test_a_small_gain_in_steps_is_claimed_beside_a_technique_for_evaluation(
+def test_a_small_gain_in_steps_is_claimed_with_a_technique_for_evaluation(
     tuned: Tuned, evaluation: float, quicker: float, techniques: set[str], speedup: float
 ) -> None:
     """An epoch has 4 s of steps."""

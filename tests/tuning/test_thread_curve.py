@@ -72,7 +72,7 @@ def test_the_searchs_comparisons_are_points_and_the_usual_number_is_one() -> Non
     assert {point.failed for point in curve.missing} == {None}
 
 
-def test_what_was_measured_beside_another_plan_is_no_point_of_it() -> None:
+def test_what_was_measured_with_another_plan_is_no_point_of_it() -> None:
     kept = BF16.adding("threads", {"count": 4})
     tried = [row(4, 0.9), row(2, 1.5), row(4, 0.7, BASELINE), row(4, 0.8, ablation=True), row(4, None, kept)]
     assert drawn(curve_of(eight_cores(), tried, kept)) == [
@@ -92,7 +92,7 @@ def test_a_number_that_failed_says_why() -> None:
     ]
 
 
-def test_without_a_comparison_of_the_searchs_it_is_drawn_beside_what_was_kept() -> None:
+def test_without_a_comparison_of_the_search_it_is_drawn_with_what_was_kept() -> None:
     kept = (
         BF16.adding("threads", {"count": 4})
         .adding("affinity", {"bind": "cores"})

@@ -45,7 +45,7 @@ def test_the_more_processes_have_told_the_better_it_is_known() -> None:
     assert many.most_seconds < few.most_seconds
 
 
-def test_a_process_that_was_slow_besides_may_be_met_again() -> None:
+def test_an_additional_slow_process_may_be_met_again() -> None:
     processes = tuple(SeenProcess(1.0, 0.01) for _ in range(4))
     found = tuned_pace(trial(CLEAR, PLAN, processes_b=processes, looks=(0.01, math.log(1.57), 0.0)))
     assert found is not None

@@ -28,8 +28,8 @@ _NO_END_SECONDS = 1e6  # for an evaluation, however long
 
 @dataclass(frozen=True)
 class WatchOn:
-    """How long to watch after the steps: for the end of an epoch if it comes within ``seconds``. ``asked``:
-    also where nobody knows when it comes, or it is known to come later. ``unknown``: where nobody knows, too.
+    """How long to watch after the steps: for the end of an epoch if it comes within ``seconds``. ``unknown``:
+    also if it is not known when it comes; ``asked``: also if it is known to come later, or not known.
     ``whole``: to the end of the script.
     """
 

@@ -1,4 +1,4 @@
-"""A rehearsal on several hosts: each leads its own ranks, and all of them go the same way at every turn."""
+"""A rehearsal on several hosts: each leads its own ranks, and all take the same decision at every point."""
 
 from __future__ import annotations
 
@@ -24,28 +24,29 @@ class OtherHosts:
         return self._world is None or self._world.here == 0
 
     def worst(self, how: str) -> str:
-        """Of "", "over" and "failed", as each host says."""
+        """The worst of "", "over" and "failed" that a host reports."""
         return str(max(self._shared(how), key=_WORSE.index))
 
     def least(self, number: int) -> int:
+        """The smallest number that a host reports."""
         return int(min(self._shared(number)))
 
     def refusals(self, mine: Sequence[str]) -> tuple[str, ...]:
-        """Of all hosts; one that not all have names its host."""
+        """The refusals of all hosts; one that not all of them have names its hosts."""
         told = self._shared(list(mine))
         found = dict.fromkeys(why for one in told for why in one)
         return tuple(f"{self._whose(told, why)}{why}" for why in found)
 
     def of_rank_0(self, value: str) -> str:
-        """What the first host says."""
+        """The value of the first host, which has rank 0."""
         return str(self._shared(value)[0])
 
     def first(self, value: str) -> str:
-        """What the first host says that says anything."""
+        """The first value that is not empty, in the order of hosts."""
         return next((str(one) for one in self._shared(value) if one), "")
 
     def odd(self, facts: Mapping[str, str]) -> str:
-        """Which host has other ``facts`` than most, and what differs, in words; "" where none has."""
+        """Which hosts have other ``facts`` than most, and what differs, in words; "" if none has."""
         for name in facts:
             told = self._shared(facts[name])
             usual = max(told, key=told.count)
@@ -57,7 +58,7 @@ class OtherHosts:
 
     @contextmanager
     def waiting_with(self, group: WorkerGroup) -> Iterator[None]:
-        """Where another host fails meanwhile, these workers are ended: they would wait for its ranks."""
+        """If another host fails within the block, these workers are ended: they would wait for its ranks."""
         if self._world is None:
             yield
             return

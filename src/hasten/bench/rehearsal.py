@@ -87,8 +87,8 @@ def _rehearsed(trials: Trials, wish: Wish) -> Findings:
 
 
 def _alike(alone: _Alone, others: OtherHosts) -> _Alone:
-    """One process of each host has trained by itself: what all of them may count upon. Where they come to
-    other things their data, their code or their versions differ, and their ranks would train no one model.
+    """What holds on all hosts, after one process of each has trained by itself. If these find different
+    things, their data, code or versions differ, and their ranks would not train one model: it is refused.
     """
     refusals = others.refusals(alone.findings.refusals)
     seen = Path(alone.folder, SEEN)
@@ -98,7 +98,7 @@ def _alike(alone: _Alone, others: OtherHosts) -> _Alone:
             "trains on other samples": digests.get("samples", ""),
             "builds another model": digests.get("models", ""),
             "finds another loader, or another kind of training,": json.dumps(to_json(alone.findings)),
-            "fails in another precision": str(IN_FLOAT64 in _files(alone.folder)),
+            "can train in another precision": str(IN_FLOAT64 in _files(alone.folder)),
         }
     )
     if odd and not refusals:
@@ -109,25 +109,25 @@ def _alike(alone: _Alone, others: OtherHosts) -> _Alone:
 
 
 def _printed_otherwise(trials: Trials, alone: _Alone, printed: list[str]) -> str:
-    """What rank 0 prints that one process does not, in words; "" where there is nothing."""
+    """What rank 0 prints that one process does not, in words; "" if there is nothing."""
     fine = IN_FLOAT64 in _files(alone.folder)
     if not difference(alone.printed, printed, fine=fine):
         return ""
     again = _train_alone(trials, *_files(alone.folder))  # what differs from run to run is a clock's
     other = difference(alone.printed, printed, again.printed, fine=fine)
     return other and (
-        f"{other}: what it computes, or copies, of its part of a batch before backward() would be rank 0's "
-        "alone. A loss is whole after backward(), and an evaluation is"
+        f"{other}: what the script computes or copies from a batch before backward() covers rank 0's part "
+        "only. A loss covers the whole batch after backward(), and so does an evaluation"
     )
 
 
 def _usual(trials: Trials, steps: int) -> _Alone:
-    """One process, which takes up to this many steps after its first."""
+    """One process trained alone, for up to this many steps after its first."""
     asks = asks_generator(trials.stage.argv, trials.stage.module)
     if asks:
         why = (
-            f"{asks} asks torch's generator itself, which in a rank draws for its part of a batch alone: the "
-            "state that all share is asked for by torch.get_rng_state, set_rng_state and manual_seed"
+            f"{asks} uses torch's generator itself, which in a rank draws for its part of a batch: use "
+            "torch.get_rng_state, set_rng_state and manual_seed, which work on the state that ranks share"
         )
         return _Alone("", Findings(refusals=(why,)), 0, [], failed=False)
     alone = _train_alone(trials, IN_FLOAT64, steps=steps)
@@ -160,7 +160,7 @@ def _goes_by_clock(trials: Trials, alone: _Alone) -> str:
     except (HastenError, ScriptOver):  # a failure with replaced clocks shows nothing
         return ""
     return change and (
-        "it goes by the clock, and each rank has one of its own: where the time passes faster, "
+        "it goes by the clock, and each rank has its own: if time passes faster, "
         f"{change}. Let it go by steps or epochs"
     )
 
@@ -267,7 +267,7 @@ def _files(folder: str) -> list[str]:
 
 
 def _go_on(worker: WorkerGroup, most: int, others: OtherHosts, seconds: float = _SECONDS) -> tuple[int, bool]:
-    """Train up to ``most`` steps, as long as there is time; how many were, and whether it failed then."""
+    """Train up to ``most`` steps, as long as there is time. Returns their number, and whether it failed."""
     began, done, how = time.monotonic(), 0, ""
     while done < most and not how:
         try:

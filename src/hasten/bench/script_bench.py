@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from ..errors import WorkerError
 from ..inside.techniques.catalog import CATALOG
+from ..inside.techniques.threads import Threads
 from ..records.plan import BASELINE, Plan
 from ..records.trial import Seen, Trial, Unseen
 from .base import method_of, outside_steps
@@ -30,9 +31,9 @@ from .workers.starting import START_OVERLAP, START_SECONDS
 
 SEARCH_PAIRS = 5
 LEAST_PAIRS = 3
-_SLOW_SETUP_SECONDS = (
-    25.0  # compiling: seen, 16 to 40 s for small models on two cores, and minutes for large ones
-)
+# compiling: seen, 16 to 40 s for small models on two cores, and minutes for large ones
+_SLOW_SETUP_SECONDS = 25.0
+_ANEW = 2.0  # times that long in a process that starts with it, while others start
 
 
 class ScriptBench:
@@ -83,6 +84,8 @@ class ScriptBench:
         for name in new:  # for several, it is unknown which one it was
             one = b.only({name})
             each = (trial.setup_seconds - trial.lasting_seconds) / len(new)
+            if trial.method == "live" and CATALOG[name].slow_to_set_up:
+                each *= _ANEW
             self._setups[one] = max(self._setups.get(one, 0.0), each)
 
     def _timed(self, measure: Callable[[], Trial]) -> Trial:
@@ -138,7 +141,7 @@ class ScriptBench:
             )
             return first + LEAST_STRETCH_PAIRS * (pair + setup)
         if method == "starts":
-            return first + LEAST_PAIRS * (START_OVERLAP * self._start_seconds + setup)
+            return first + LEAST_PAIRS * 2 * (self._start_seconds + setup)
         if method == "pairs":
             return first + LEAST_PAIRS * (self._pair_seconds + setup)
         if self.live.has_worker_for(a):
@@ -166,10 +169,13 @@ class ScriptBench:
         return self._of_stretches(BASELINE, plan).seconds_of_pair(BASELINE, plan, early=False)
 
     def _unknown_setup(self, a: Plan, b: Plan) -> float:
-        """Seconds for techniques known to be slow to set up that were not set up yet."""
-        new = set(b.techniques) - set(a.techniques)
-        slow = [name for name in new if CATALOG[name].slow_to_set_up and b.only({name}) not in self._setups]
-        return _SLOW_SETUP_SECONDS * len(slow)
+        """Seconds for techniques known to be slow to set up that were not set up yet. What is compiled for
+        one number of threads is compiled again for another.
+        """
+        slow = {name for name in b.techniques if CATALOG[name].slow_to_set_up}
+        known = {name for name in slow if name in a.techniques or b.only({name}) in self._setups}
+        other_threads = a.techniques.get(Threads.name) != b.techniques.get(Threads.name)
+        return _SLOW_SETUP_SECONDS * len(slow if other_threads else slow - known)
 
     def setup(self, plan: Plan) -> float:
         """Seconds until a worker has all of ``plan`` in force, without its start, as far as known."""

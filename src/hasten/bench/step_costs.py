@@ -13,7 +13,7 @@ from .stage import Stage
 from .trials import Trials
 
 DIVISORS = (1, 2, 4, 4, 2, 1)
-"""Of the batch, one process each. There and back: what drifts meanwhile falls on all alike."""
+"""What the batch size is divided by, one process each. There and back, so that a drift affects all alike."""
 _STEPS, _WARMUP_STEPS = 30, 8
 
 Runs = dict[int, list[list[float]]]
@@ -24,7 +24,7 @@ def step_costs(
     stage: Stage, plan: Plan, seconds: float, say: Callable[[str], None]
 ) -> tuple[Observation, Runs]:
     """What was seen of the training under ``plan``, and its steps. Each process is watched for ``seconds`` at
-    most. A loader that does not draw at random keeps its batches, and then there is one number of samples.
+    most. A loader that does not draw at random keeps its batch size: then there is one number of samples.
 
     Raises as ``observe``.
     """

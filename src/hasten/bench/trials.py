@@ -141,7 +141,7 @@ class Trials:
         them that trains as one, which must have been rehearsed. Raises Refusal if the script's files have
         changed.
 
-        ``whole``: it is not conversed with, and waited for by ``finish``. ``heard`` is told every line that
+        ``whole``: it gets no requests, and ``finish`` waits for its end. ``heard`` is told every line that
         the script prints, in a thread of its own. ``argv`` stands in for the stage's. ``share_of_epochs``: of
         its batches that each pass over a loader gives.
         """

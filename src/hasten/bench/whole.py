@@ -65,7 +65,7 @@ def train_whole(
 def _not_trained(steps: int, losses: Sequence[float]) -> str:
     if not steps:
         return "no training step was seen"
-    return "" if all(map(math.isfinite, losses)) else "the loss at the end is no number"
+    return "" if all(map(math.isfinite, losses)) else "the loss at the end is not a number"
 
 
 def _told(metrics: Sequence[MetricValue], began: float) -> dict[str, list[Point]]:
@@ -79,7 +79,7 @@ def _number(text: str) -> float:
     try:
         return float(text.strip(" .,%"))
     except ValueError:
-        raise UsageError(f"the group of --metric caught {text!r}, which is no number") from None
+        raise UsageError(f"the group of --metric caught {text!r}, which is not a number") from None
 
 
 class _Reader:

@@ -19,7 +19,7 @@ from .waiting import standing_still
 
 
 def bounded(cause: Cause, facts: Facts) -> Cause:
-    """With the most that any cure of it gives."""
+    """The cause with the most that any cure of it can give."""
     seen = account(facts)
     others = _IN_PARTS.get(cause.name, ())
     if cause.name == "input" and not first_batches_too(facts):  # else they are in its share already
@@ -43,18 +43,18 @@ _IN_PARTS: dict[str, tuple[str, ...]] = {
     "threads": ("evaluation",),
     "padding": ("evaluation",),
 }
-"""Other parts of a run, that may be the cause's."""
+"""Other parts of a run that may be due to the cause."""
 
 
 def _first_batches(facts: Facts) -> float:
-    """Of steps: all that they wait for batches of workers that have just begun, each for its first."""
+    """The share of steps spent waiting for data: workers that have just started make their first batches."""
     steps = facts.observation.steps
     seconds = sum(step.seconds for step in steps)
     return sum(step.phases["data"] for step in steps) / seconds if seconds else 0.0
 
 
 def _at_lines(facts: Facts) -> float:
-    """Of a step: where it stands still, at lines of the loop's own."""
+    """The share of a step in which it waits at lines of the loop's own code."""
     return standing_still(facts, lambda wait: wait.what != "print")[0]
 
 

@@ -1,4 +1,4 @@
-"""Epochs begin slowly: workers start, and the step waits for first batches."""
+"""Epochs begin slowly: workers start, and the first step waits for its batch."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _ALL_OF_IT = 0.95  # steps that take this much of the run count as all of it
 
 
 def account(facts: Facts) -> Account | None:
-    """None if the run was not watched."""
+    """The parts of the run that shares refer to; None if it was not watched."""
     run = facts.observation.run
     return account_of(run) if run is not None else None
 
@@ -64,17 +64,17 @@ def of_the_run(cause: Cause, facts: Facts, also: str = "") -> Cause:
 
 
 def bound_of(share: float) -> float:
-    """The most that a cure can take off a run of which so much was seen to be the cause's, 0 to 1.
+    """The largest share of a run that a cure can save, 0 to 1. ``share``: what was seen to be the cause's.
 
-    Caches are cold after it, and threads asleep, so that all the rest takes longer, and hasten's own watching
-    is in the rest, too. To fill a cache again takes about as long as it took to fill it with something else:
-    the rest is longer by no more than the cause itself takes. And by no more than 60% of the rest, as steps
-    have shown of which a pause of 10 ms was 85% (``benchmarks/diagnosis.py``).
+    A cure may also shorten the rest: after the cause, caches are cold and threads asleep, and hasten's own
+    watching is in the rest, too. Refilling a cache takes about as long as it took to fill it with something
+    else, so the rest is longer by no more than the cause itself takes. And by no more than 60% of the rest,
+    as steps showed in which a pause of 10 ms took 85% of the time (``benchmarks/diagnosis.py``).
     """
     seen = min(1.0, share)
     return seen + min(seen, _OF_THE_REST * (1 - seen))
 
 
 def _faster(share: float) -> str:
-    """By how many times, without so much of the run."""
+    """How many times faster a run is without this share of it, as text."""
     return f"{1 / (1 - share):.2f}" if share < 0.99 else "100"

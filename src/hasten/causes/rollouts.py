@@ -15,7 +15,7 @@ _LEAST_SHARE = 0.10
 
 
 def look(facts: Facts) -> Cause | None:
-    """None if evaluations were seen: they are reported separately."""
+    """The cause, if there is one; None if evaluations were seen, which are reported separately."""
     steps, run = facts.observation.steps, facts.observation.run
     if not steps or (run is not None and run.part("evaluation").count):
         return None

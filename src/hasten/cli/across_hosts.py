@@ -1,4 +1,4 @@
-"""Ranks that another launcher started, on one host or several, train a script that knows of none as one."""
+"""Ranks of another launcher, on one host or several, train a script that knows of no ranks as one."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 def start_across_hosts(
     job: Job, script: Script, found: Distribution, arguments: SimpleNamespace
 ) -> int | None:
-    """The exit code, where this process is one of several of a launcher's that train the script as one, or
-    where all that is asked for is a look at the hosts. None where it trains by itself.
+    """The exit code, if this process is one of a launcher's ranks that train the script as one, or if only a
+    check of the hosts was asked for. None if the script is to train by itself.
     """
     from ..launch.launched_rank import launched_rank
     from ..launch.split_worlds import faults_of_world
@@ -48,8 +48,8 @@ def start_across_hosts(
 
 
 def shares(launched: LaunchedRank, found: Distribution, arguments: SimpleNamespace) -> bool:
-    """Whether a launcher's ranks train such a script as one. Where the launcher does not tell where rank 0
-    is, they do so only if they are asked to. Raises UsageError where that cannot be.
+    """Whether a launcher's ranks train such a script as one. If the launcher does not say where rank 0 is,
+    they do so only if asked to. Raises UsageError if that is impossible.
     """
     if arguments.ranks != "ours":
         if found.kind or arguments.ranks is not None:
@@ -64,15 +64,15 @@ def shares(launched: LaunchedRank, found: Distribution, arguments: SimpleNamespa
         return told
     if found.kind:
         raise UsageError(
-            f"{found.sign} makes the script one of several ranks by itself, and --ranks ours is for those "
-            "that know of none: leave it out"
+            f"{found.sign} makes the script one of several ranks by itself, and --ranks ours is for "
+            "scripts that know of none: leave it out"
         )
     return True
 
 
 def _in_world(job: Job, script: Script, launched: LaunchedRank, arguments: SimpleNamespace) -> int:
-    """The exit code. ``job``: its plan says what each host's processes are like; how many there are is the
-    launcher's to say.
+    """The exit code. ``job``: its plan says how each host's processes are laid out; the launcher decides how
+    many there are.
     """
     from .. import __version__
     from ..errors import Refusal
@@ -83,7 +83,7 @@ def _in_world(job: Job, script: Script, launched: LaunchedRank, arguments: Simpl
 
     environment = dict(os.environ)
     for name in set(environment) - set(without_ranks(environment)):
-        del os.environ[name]  # of what we start, nobody is a rank by these
+        del os.environ[name]  # none of the processes that we start is to take itself for that rank
     leads = True
     try:
         with World(launched, environment, to_json(facts_of(job, script, os.environ, __version__))) as world:
@@ -95,17 +95,17 @@ def _in_world(job: Job, script: Script, launched: LaunchedRank, arguments: Simpl
                 else:
                     code = _led(job, script, world)
                     if code:
-                        return code  # the others know of it
+                        return code  # the others have been told
                 world.ended(code)
             return world.wait_for_end()
     except (Refusal, _NotAlike) as error:
         if launched.rank == 0:
             raise
-        return error.exit_code  # rank 0's process says the same
+        return error.exit_code  # rank 0's process prints the same
     except ElsewhereFailed as error:
         if leads:
             raise
-        return error.exit_code  # as does the one that leads this host
+        return error.exit_code  # the process that leads this host prints it
 
 
 class _NotAlike(UsageError):
@@ -113,8 +113,8 @@ class _NotAlike(UsageError):
 
 
 def _looked(world: World, script: Script, environment: Mapping[str, str], alone: bool) -> bool:
-    """Look at all hosts, and tell of it; whether they can train together. ``alone``: nothing else follows, so
-    all of it is told. Raises _NotAlike where something follows, and cannot.
+    """Check all hosts and print the result; whether they can train together. ``alone``: no training follows,
+    so all of it is printed. Raises _NotAlike if a training was to follow, and cannot.
     """
     from ..launch.preflight import preflight
     from ..launch.split_worlds import faults_of_world
@@ -139,7 +139,7 @@ def _looked(world: World, script: Script, environment: Mapping[str, str], alone:
 
 
 def _another_world(script: Script, hosts: Sequence[str], launched: LaunchedRank) -> str:
-    """Of hosts that share this folder; "" where none is seen."""
+    """Another world for the same command, on hosts that share this folder, in words; "" if none is seen."""
     from ..launch.split_worlds import another_world
     from ..scripts.workspace import Workspace
 
@@ -215,7 +215,7 @@ def _why(failure: Failure | None) -> tuple[str, int] | None:
 
 
 def _on_this_host(job: Job, world: World) -> Job:
-    """With all CPUs that the launcher has given to its processes here; some launchers bind each to a few."""
+    """The job with all CPUs that the launcher gave its processes here: some launchers bind each to a few."""
     from ..machine import this_machine
 
     given = {cpu for seat in world.by_host[world.here] for cpu in seat.cpus}
@@ -264,8 +264,8 @@ def _say_for_all(world: World) -> Callable[[str], None]:
 def _tell(found: Findings, world: World) -> None:
     say, many = _say_for_all(world), [len(host) for host in world.by_host]
     for remark in found.remarks:
-        say(f"not as in one process: {remark}")
-    say("compared with one process: the first steps, up to 400, and single ones of the later (on CPUs)")
+        say(f"differs from one process: {remark}")
+    say("compared with one process: the first steps, up to 400, and single later ones (on CPUs)")
     each = ", ".join(f"{name}: {count}" for name, count in zip(world.names, many, strict=True))
     where = f" on {len(many)} hosts ({each})" if len(many) > 1 else ""
     say(f"{world.size} ranks{where}, each with its part of every batch")

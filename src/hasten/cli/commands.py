@@ -62,7 +62,7 @@ class Verb(click.Command):
 
 
 class Verbs(click.Group):
-    """All of them: an unknown word is answered with similar ones."""
+    """All verbs: an unknown word is answered with similar ones."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         rest = super().parse_args(ctx, args)
@@ -82,7 +82,7 @@ class Verbs(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """In the order of their use, each with its whole line."""
+        """List the verbs in the order of their use, each with its whole line."""
         with formatter.section("Verbs"):
             formatter.write_dl([(name, verb.short_help or "") for name, verb in self.commands.items()])
 

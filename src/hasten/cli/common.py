@@ -55,7 +55,7 @@ def stage_of(script: Script, found: Distribution, arguments: SimpleNamespace) ->
 
 
 def plan_asked_for(arguments: SimpleNamespace, script: Script) -> SavedPlan:
-    """The plan that --plan, --use and --without name, else the script's own; empty where there is none."""
+    """The plan that --plan, --use and --without name, else the script's own; empty if there is none."""
     from ..plans.files import SavedPlan, changed, read_plan
     from ..plans.own import own_plan
     from ..records.plan import BASELINE

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _BY_HAND_PORT = 29400  # torchrun's own
 _NOT_THE_RANKS = engine_options.NAMES | {"nproc_per_node", "plan"}
-# what of the user's environment goes along to other hosts by itself: never what may be a secret
+# the user's variables that are passed on to other hosts without being asked for: none that may be a secret
 _CARRIED = (
     *("OMP_", "KMP_", "GLOO_", "NCCL_", "TORCH_", "TP_", "MKL_", "MALLOC_", "UCX_", "FI_"),
     "GLIBC_TUNABLES",
@@ -34,14 +34,14 @@ _SECRET = ("TOKEN", "SECRET", "PASSWORD", "KEY")
 
 
 def engine_name(arguments: SimpleNamespace) -> str:
-    """The one that was asked for, or that what was asked for needs."""
+    """The engine that was asked for, or the one that other options need."""
     several = arguments.nnodes is not None and arguments.nnodes.most > 1
     several = several or arguments.hosts or arguments.hostfile or endpoint(arguments)
     return arguments.engine or ("torchrun" if several else "local")
 
 
 def endpoint(arguments: SimpleNamespace) -> str:
-    """Where ranks meet, as HOST:PORT; "" where that is not said. Raises UsageError where it is said twice."""
+    """Where ranks meet, as HOST:PORT; "" if that is not given. Raises UsageError if it is given twice."""
     from ..errors import UsageError
 
     if not arguments.master_addr:
@@ -56,7 +56,7 @@ def endpoint(arguments: SimpleNamespace) -> str:
 
 
 def job_of(script: Script, arguments: SimpleNamespace, parameters: Sequence[click.Parameter]) -> LaunchJob:
-    """What the command line asks for. Raises UsageError where that does not go together."""
+    """What the command line asks for. Raises UsageError for options that contradict each other."""
     from ..launch.hosts import slots_of
     from ..records.launch_job import LaunchJob
 
@@ -98,7 +98,7 @@ def _hosts(arguments: SimpleNamespace) -> list[Host]:
 
 
 def _environment(engine: str, arguments: SimpleNamespace) -> dict[str, str]:
-    """What every rank finds, whatever its host's is."""
+    """The variables that every rank gets, whatever its host's environment is."""
     from ..launch.engines.catalog import ENGINES
     from ..launch.told_rank import variables_of
     from ..records.launch_job import Launched
@@ -117,8 +117,8 @@ def _environment(engine: str, arguments: SimpleNamespace) -> dict[str, str]:
 
 
 def _token(engine: str, hosts_are_named: bool) -> dict[str, str]:
-    """The secret by which ranks on several hosts know each other: the user's own, or one for this job. None
-    if a person starts each host, since no host knows what another would draw.
+    """The secret by which ranks on several hosts recognise each other: the user's own, or a new one for this
+    job. None if a person starts each host, because the hosts would draw different ones.
     """
     from ..launch.engines.catalog import ENGINES
     from ..launch.job_key import VARIABLE
@@ -138,7 +138,7 @@ def _as_many(hosts: int) -> Nodes:
 def rank_command(
     script: Script, arguments: SimpleNamespace, parameters: Sequence[click.Parameter], engine: str
 ) -> list[str]:
-    """What each rank is started with: hasten itself, which finds the plan for the host that it is on."""
+    """The command of each rank: hasten itself, which finds the plan for the host that it is on."""
     from . import rank_entry
 
     words = words_of(parameters, arguments, _NOT_THE_RANKS)
@@ -154,7 +154,7 @@ def rank_command(
 
 
 def _name(script: Script, arguments: SimpleNamespace) -> str:
-    """Unique; where a person starts each host, the same for all that meet at one place."""
+    """The job's name: unique, but the same on all hosts that meet at one place if a person starts each."""
     if endpoint(arguments) and not (arguments.hosts or arguments.hostfile):
         told = f"{endpoint(arguments)} {script.label} {arguments.nnodes}"
         return f"hasten-{zlib.crc32(told.encode()):08x}"
@@ -162,7 +162,7 @@ def _name(script: Script, arguments: SimpleNamespace) -> str:
 
 
 def _meeting(arguments: SimpleNamespace, name: str) -> tuple[str, int]:
-    """Address and port. Another job has another port, as its name has it."""
+    """Address and port where ranks meet. The port depends on the job's name, so jobs have different ones."""
     from ..errors import UsageError
     from ..launch.hosts import checked_host
     from ..launch.launched_rank import port_of
@@ -191,7 +191,7 @@ def _carried(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _asked(words: Sequence[str]) -> tuple[dict[str, str], frozenset[str]]:
-    """By --env: values, and the names of all of them, since any may be a secret."""
+    """The variables of --env, and all their names, because any of them may be a secret."""
     from ..errors import UsageError
 
     made = {}

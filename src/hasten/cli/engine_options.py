@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..records.launch_job import Nodes
-from .options import OneOf, files
+from .options import OneOf, file_option
 from .values import MOST_PROCESSES, file_name, positive_seconds, shortened, whole_number
 
 ENGINES = (
@@ -55,33 +55,36 @@ ENGINE_OPTIONS = (
     click.Option(
         ["--engine"],
         type=OneOf(ENGINES),
-        help="what starts the ranks (default: hasten itself on this machine; torchrun where hosts are named)",
+        help="what starts the ranks (default: hasten itself on this machine; torchrun if hosts are named)",
     ),
     click.Option(
         ["--nnodes"],
         metavar="N",
         type=nodes,
-        help="train on N hosts; LEAST:MOST where the engine may go on with fewer",
+        help="train on N hosts; LEAST:MOST if the engine may go on with fewer",
     ),
-    click.Option(["--hosts"], metavar="HOST,...", type=file_name, help="these hosts, by ssh or mpirun"),
     click.Option(
-        ["--hostfile"],
-        metavar="FILE",
-        type=file_name,
-        help="hosts from a file, one a line, perhaps with slots=N",
-        shell_complete=files,
+        ["--hosts"], metavar="HOST,...", type=file_name, help="train on these hosts, by ssh or mpirun"
     ),
+    file_option("--hostfile", "train on the hosts in this file, one a line, perhaps with slots=N"),
     click.Option(
         ["--node-rank"],
         metavar="N",
         type=whole_number(0, MOST_PROCESSES - 1),
-        help="you start this on each host, and this one is number N (torchrun)",
+        help="for a command that you start on each host: this host's number, from 0 (torchrun)",
     ),
     click.Option(
         ["--rdzv-endpoint"], metavar="HOST:PORT", type=file_name, help="where ranks meet: one of the hosts"
     ),
-    click.Option(["--master-addr"], metavar="HOST", type=file_name, help="the same, as HOST and PORT apart"),
-    click.Option(["--master-port"], metavar="PORT", type=whole_number(1, 65535), help="(default: 29400)"),
+    click.Option(
+        ["--master-addr"], metavar="HOST", type=file_name, help="the host of --rdzv-endpoint, given alone"
+    ),
+    click.Option(
+        ["--master-port"],
+        metavar="PORT",
+        type=whole_number(1, 65535),
+        help="the port on --master-addr (default: 29400)",
+    ),
     click.Option(
         ["--rdzv-id"],
         metavar="NAME",
@@ -92,19 +95,19 @@ ENGINE_OPTIONS = (
         ["--max-restarts"],
         metavar="N",
         type=whole_number(0, 1000),
-        help="start the ranks anew so often where one fails; what is not in the script's checkpoint is lost",
+        help="restart the ranks up to N times if one fails; what is not in the script's checkpoint is lost",
     ),
     click.Option(
         ["--interface"],
         metavar="NAME",
         type=_like(_INTERFACE, "the name of a network's interface, such as eth0"),
-        help="the network that ranks talk over (default: what leads to where they meet)",
+        help="the network that ranks talk over (default: the one that leads to where they meet)",
     ),
     click.Option(
         ["--group-timeout"],
         metavar="SECONDS",
         type=positive_seconds,
-        help="how long a rank waits for the others, where the script does not say (default: 600)",
+        help="how long a rank waits for the others, if the script does not say (default: 600)",
     ),
     click.Option(
         ["--env"],

@@ -8,9 +8,10 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
+from types import CodeType, FrameType
 from typing import NoReturn
 
 _AGAIN_SECONDS = 0.02
@@ -62,6 +63,22 @@ def _unraisable(unraisable: sys.UnraisableHookArgs) -> None:
     else:
         sys.__unraisablehook__(unraisable)
         return
-    again = threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), number))
-    again.daemon = True
-    again.start()
+    main = threading.main_thread().ident
+    threading.Thread(target=_send_again, args=(number, main), daemon=True).start()
+
+
+def _send_again(number: int, main: int | None) -> None:
+    """Once that thread has left ``_unraisable``, where it would be lost, too."""
+    time.sleep(_AGAIN_SECONDS)
+    while _unraisable.__code__ in _running(main):
+        time.sleep(_AGAIN_SECONDS)
+    os.kill(os.getpid(), number)
+
+
+def _running(thread: int | None) -> set[CodeType]:
+    """All code that this thread is in."""
+    frame, found = sys._current_frames().get(thread or 0), set[CodeType]()
+    while frame is not None:
+        found.add(frame.f_code)
+        frame = frame.f_back
+    return found

@@ -27,7 +27,7 @@ _POLL_SECONDS = 0.1
 
 
 def by_engine(arguments: SimpleNamespace) -> bool:
-    """Whether the command line asks for one. Raises UsageError where it asks for what only an engine does."""
+    """Whether the command line asks for an engine. Raises UsageError if only other options need one."""
     from ..errors import UsageError
 
     if arguments.engine not in (None, "local") or arguments.hosts or arguments.hostfile:
@@ -46,7 +46,7 @@ def by_engine(arguments: SimpleNamespace) -> bool:
 def launch(
     script: Script, found: Distribution, arguments: SimpleNamespace, parameters: Sequence[click.Parameter]
 ) -> int:
-    """The exit code, once all is over. Raises HastenError where engine, job and script do not go together."""
+    """The exit code, once all has ended. Raises HastenError if engine, job and script do not fit together."""
     from ..errors import UsageError
     from ..launch.engines.catalog import ENGINES
     from ..launch.engines.shown import shown
@@ -69,7 +69,7 @@ def launch(
 
 
 def _check(engine: LaunchEngine, arguments: SimpleNamespace) -> None:
-    """Raises UsageError for what every rank would stumble over, or the engine has no use for."""
+    """Raises UsageError for what would fail in every rank, and for options that the engine does not use."""
     from ..plans.files import SavedPlan, changed, read_plan
     from ..records.plan import BASELINE
 
@@ -82,7 +82,7 @@ def _check(engine: LaunchEngine, arguments: SimpleNamespace) -> None:
 
 
 def _carried_out(engine: LaunchEngine, job: LaunchJob, rendered: Rendered, detach: bool) -> int:
-    """Start it and wait for its end; where we are asked to end, so is it."""
+    """Start the job and wait for its end. If we are asked to end, so is the job."""
     only = rendered.starts[0] if len(rendered.starts) == 1 else None
     if only is not None and only.there is None and not engine.does.submits:  # it takes our place
         _write(rendered)

@@ -80,43 +80,29 @@ def backend(text: str) -> click.Option:
     return click.Option(["--backend"], type=OneOf(BACKENDS), help=text)
 
 
-PLAN = click.Option(
-    ["--plan"],
-    metavar="FILE",
-    type=file_name,
-    help="a plan elsewhere than in .hasten/NAME/plan.toml",
-    shell_complete=files,
-)
+def file_option(name: str, text: str) -> click.Option:
+    """A file's name; None if not given. ``text``: its help."""
+    return click.Option([name], metavar="FILE", type=file_name, help=text, shell_complete=files)
+
+
+def _techniques(name: str, text: str, metavar: str = "NAME") -> click.Option:
+    """Repeatable: names of techniques, () if not given. ``text``: its help."""
+    return click.Option(
+        [name], metavar=metavar, multiple=True, help=text, shell_complete=_names_of_techniques
+    )
+
+
+PLAN = file_option("--plan", "a plan elsewhere than in .hasten/NAME/plan.toml")
 TECHNIQUES = (
-    click.Option(
-        ["--use"],
+    _techniques(
+        "--use",
+        "train under this technique (repeatable); without --plan, under nothing else",
         metavar="NAME[:KEY=VALUE,...]",
-        multiple=True,
-        help="train under this technique (repeatable); without --plan, under nothing else",
-        shell_complete=_names_of_techniques,
     ),
-    click.Option(
-        ["--without"],
-        metavar="NAME",
-        multiple=True,
-        help="take this technique out of the plan (repeatable)",
-        shell_complete=_names_of_techniques,
-    ),
+    _techniques("--without", "take this technique out of the plan (repeatable)"),
 )
-ONLY = click.Option(
-    ["--only"],
-    metavar="NAME",
-    multiple=True,
-    help="try only this technique (repeatable; default: all that apply)",
-    shell_complete=_names_of_techniques,
-)
-JSON = click.Option(
-    ["--json"],
-    metavar="FILE",
-    type=file_name,
-    help="also write the result as JSON; - is standard output",
-    shell_complete=files,
-)
+ONLY = _techniques("--only", "try only this technique (repeatable; default: all that apply)")
+JSON = file_option("--json", "also write the result as JSON; - is standard output")
 ALLOW_WRITES = click.Option(
     ["--allow-writes"],
     is_flag=True,

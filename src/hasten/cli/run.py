@@ -64,7 +64,7 @@ PARAMETERS = (
         ["--retune-every"],
         type=steps_or_minutes,
         metavar="N|Nmin",
-        help="try again after so many steps, or minutes (30min), and give up what no longer gains",
+        help="try again after so many steps, or minutes (30min), and drop what no longer gains",
     ),
     *CHECKPOINTS,
     nproc_per_node("train in N processes on this machine, or on each host, each with its share of the cores"),
@@ -74,11 +74,11 @@ PARAMETERS = (
         help="whether hasten divides the training among processes, or the script itself does, as under "
         "torchrun (default: read from the script)",
     ),
-    backend("stands in for the backend that the script names, on CPUs"),
+    backend("use this instead of the backend that the script names, on CPUs"),
     click.Option(
         ["--preflight"],
         is_flag=True,
-        help="look whether all hosts of a launcher are there and alike, measure the ways between them, end",
+        help="check that all hosts of a launcher are there and alike, measure their links, and end",
     ),
     *ENGINE_OPTIONS,
     *script(),

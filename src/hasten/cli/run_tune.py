@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def tuning_of(
     arguments: SimpleNamespace, script: Script, machine: Machine, distribution: Distribution, plan: Plan
 ) -> RunTuning | None:
-    """None where nothing was asked for. Raises UsageError where it cannot be."""
+    """What the run may try; None if that was not asked for. Raises UsageError if it is impossible."""
     from ..records.run_tuning import RunTuning
     from ..tuning.known_here import known_here
 

@@ -26,8 +26,8 @@ _SAID = "HASTEN_SAID"  # tells the ranks of our mpirun that we have spoken alrea
 def start(
     job: Job, script: Script, found: Distribution, arguments: SimpleNamespace, told: Launched | None
 ) -> int:
-    """The exit code; does not return where the script takes our place. ``found``: how the script is trained
-    by several processes, as it reads. ``told``: by the engine of ours that started this process as a rank.
+    """The exit code; does not return if the script replaces this process. ``found``: how the script trains in
+    several processes, read from its source. ``told``: by our engine, if one started this process as a rank.
     """
     from ..doctor import BY_HAND
     from ..errors import UsageError
@@ -38,7 +38,7 @@ def start(
 
     if found.data_parallel:
         say(
-            f"{found.data_parallel} copies the model in every step where it has several GPUs; hasten run "
+            f"{found.data_parallel} copies the model in every step if it has several GPUs; hasten run "
             f"--nproc-per-node N trains in N processes instead, without a change; {BY_HAND}"
         )
     count, launched = arguments.nproc_per_node, launched_rank(os.environ)
@@ -70,8 +70,8 @@ def start(
         return as_the_script_asks(_in_one(job), found, count, arguments.backend or "")
     if found.kind and arguments.ranks == "ours":
         raise UsageError(
-            f"{found.sign} makes the script one of several ranks by itself, and --ranks ours is for those "
-            "that know of none: leave it out"
+            f"{found.sign} makes the script one of several ranks by itself, and --ranks ours is for "
+            "scripts that know of none: leave it out"
         )
     return as_we_share(in_several(job, count, arguments.backend), script)
 
@@ -79,9 +79,7 @@ def start(
 def check_for_ranks(
     script: Script, found: Distribution, size: int, ranks: str | None, elastic: bool = False
 ) -> None:
-    """Raises UsageError where ``size`` ranks of an engine cannot train the script. ``ranks``: the user's
-    word.
-    """
+    """Raises UsageError if ``size`` ranks of an engine cannot train the script. ``ranks``: as in --ranks."""
     from ..errors import UsageError
     from ..launch.across_hosts import why_not_by_ranks
 
@@ -91,12 +89,12 @@ def check_for_ranks(
 
 
 def _in_one(job: Job) -> Job:
-    """One whose plan says nothing of processes."""
+    """The job with a plan that says nothing about processes."""
     return replace(job, plan=job.plan.without("processes"))
 
 
 def in_several(job: Job, count: int | None, backend: str | None) -> Job:
-    """One whose plan says how many processes there are: ``count`` of them, if that is given.
+    """The job with a plan that says how many processes there are: ``count`` of them, if that is given.
 
     Raises UsageError if the plan has something in it that cannot be trained by several.
     """
@@ -155,8 +153,8 @@ def as_we_share(job: Job, script: Script) -> int:
     with trials, private_place() as place:
         found = findings_for(script, wish, trials, say)
         for remark in found.remarks:
-            say(f"not as in one process: {remark}")
-        say("compared with one process: the first steps, up to 400, and single ones of the later (on CPUs)")
+            say(f"differs from one process: {remark}")
+        say("compared with one process: the first steps, up to 400, and single later ones (on CPUs)")
         first, *others = ranks_of_ours(job, wish, os.environ, found, place)
         sandbox = trials.sandbox
         if job.samples:
@@ -169,7 +167,7 @@ def as_we_share(job: Job, script: Script) -> int:
 
 
 def by_mpirun(job: Job, script: Script, found: Distribution, arguments: SimpleNamespace) -> NoReturn:
-    """Ranks of this machine that speak MPI. Raises UsageError where so many do not fit, or there is no
+    """Ranks of this machine that speak MPI. Raises UsageError if so many do not fit, or if there is no
     mpirun.
     """
     from ..launch.chosen import mpi_engine
@@ -192,9 +190,9 @@ def as_launched(
     launched: LaunchedRank,
     told: Launched | None,
 ) -> NoReturn:
-    """A rank that another launcher started: ``launched``, and ``told`` where we had it do so.
+    """A rank that another launcher started: ``launched``; ``told`` by our engine, if one used that launcher.
 
-    Raises UsageError where the other hosts would not reach it, or its host has too few CPUs.
+    Raises UsageError if the other hosts would not reach it, or its host has too few CPUs.
     """
     from ..launch.chosen import as_one_of_its_host
     from ..launch.told_rank import network_of

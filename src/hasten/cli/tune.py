@@ -100,19 +100,19 @@ def execute(arguments: SimpleNamespace) -> int:
     if arguments.json is not None:
         write_json(tune_json(result), arguments.json)
     plan_path = Workspace(script).plan_path
-    if result.outcome == "not-checked":
-        left = best_so_far(script, _rank_options(arguments))
-        if left:
-            say(f"hasten: {left}")
     try:
         print_tune(result, console_for(arguments.json), script.label, plan_path)
     except OutputLost as lost:
         raise OutputLost(f"{lost}; the plan is in {plan_path}" if result.plan else str(lost)) from None
-    return NOT_CHECKED if result.outcome == "not-checked" else 0
+    if result.outcome != "not-checked":
+        return 0
+    if left := best_so_far(script, _rank_options(arguments)):
+        say(f"hasten: {left}")
+    return NOT_CHECKED
 
 
 def budget_seconds(budget: float | ShareOfRun, script: Script) -> float:
-    """Raises UsageError where it is a part of a training whose length nobody knows."""
+    """The budget in seconds. Raises UsageError if it is a part of a training of unknown length."""
     from ..errors import UsageError
     from ..tuning.known_here import run_seconds
     from ..units import seconds_words
@@ -122,8 +122,9 @@ def budget_seconds(budget: float | ShareOfRun, script: Script) -> float:
     length = budget.seconds if budget.seconds is not None else run_seconds(script)
     if length is None:
         raise UsageError(
-            f"--budget {budget}: nobody knows yet how long {script.label} trains with these arguments, as no "
-            f"tune of it saw its end. Say it, as in --budget '{budget} of 2h', or give seconds"
+            f"--budget {budget}: it is not known how long {script.label} trains with these arguments, "
+            f"because no tune has seen its end. Say how long, as in --budget '{budget} of 2h', "
+            "or give seconds"
         )
     seconds = budget.share * length
     say(f"hasten: the budget is {seconds_words(seconds)}, {budget} of {seconds_words(length)}")

@@ -57,7 +57,7 @@ def positive_seconds(text: str) -> float:
 
 @dataclass(frozen=True)
 class ShareOfRun:
-    """Of a whole training: ``share`` of it, which takes ``seconds``, None where that was not said."""
+    """A ``share`` of a whole training, which takes ``seconds``; None if that was not given."""
 
     share: float
     seconds: float | None = None
@@ -68,7 +68,7 @@ class ShareOfRun:
 
 def seconds_or_share(given: str | float) -> float | ShareOfRun:
     """An option's type: seconds, or a part of a training: "5%", or "5% of 2h" where its length is said."""
-    text = str(given)  # a default is no text
+    text = str(given)  # a default is not text
     found = _SHARE.fullmatch(text)
     if found is None:
         if "%" not in text:
@@ -78,7 +78,7 @@ def seconds_or_share(given: str | float) -> float | ShareOfRun:
         seconds = float(length) * _UNITS[found["unit"] or "s"] if length is not None else None
         if 0 < percent <= 100 and (seconds is None or 0 < seconds <= YEAR_SECONDS):
             return ShareOfRun(percent / 100, seconds)
-    expected = "expected seconds, or a part of the training as in 5% or '5% of 2h' (s, min, h, d)"
+    expected = "expected seconds, or a part of the training such as 5% or '5% of 2h' (s, min, h, d)"
     raise click.BadParameter(f"{expected}, found {shortened(text)}")
 
 

@@ -11,7 +11,7 @@ import click
 def words_of(
     parameters: Iterable[click.Parameter], arguments: SimpleNamespace, leaving_out: Collection[str]
 ) -> list[str]:
-    """Those of ``parameters`` that have a value in ``arguments``, but for some by their names."""
+    """The words for those ``parameters`` that have a value in ``arguments``, except some by name."""
     made: list[str] = []
     for parameter in parameters:
         value = getattr(arguments, str(parameter.name), None)

@@ -105,7 +105,7 @@ class Ranks:
 class OwnGroup:
     """The script makes its process groups itself; the environment says which rank it is. ``backend`` replaces
     those that it names, unless they are for GPUs; "" keeps them. ``port``: where the ranks of a trial meet,
-    whatever port the script names, since other trials may run beside it; 0 for the script's.
+    whatever port the script names, since other trials may run at the same time; 0 for the script's.
     ``timeout_seconds``: how long a rank waits for the others where the script does not say; 0 for torch's
     half an hour.
     """

@@ -6,7 +6,7 @@ import os
 
 
 def private_bytes() -> int | None:
-    """None if the system does not report it."""
+    """Bytes of memory that only this process uses; None if the system does not report it."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             _, resident, shared, *_ = map(int, file.read().split())

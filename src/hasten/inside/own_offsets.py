@@ -27,6 +27,7 @@ def open_files_anew() -> None:
 
 
 def reads_only(number: int) -> bool:
+    """Whether this descriptor is open for reading alone."""
     return fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
 
 

@@ -71,7 +71,7 @@ def seed_before_imports(seed: int) -> None:
 
 
 def _seed_numpy(numpy: ModuleType, seed: int) -> None:
-    """It takes smaller seeds than torch does."""
+    """Seed numpy, which takes smaller seeds than torch does."""
     numpy.random.seed(seed % 2**32)
 
 
@@ -131,7 +131,7 @@ def _keeps_state(module: ModuleType) -> bool:
 
 
 def _asked(module: ModuleType, question: str) -> bool:
-    """False if the module does not know the question."""
+    """The module's answer; False if it does not have that function."""
     return hasattr(module, question) and bool(getattr(module, question)())
 
 

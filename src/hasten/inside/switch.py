@@ -47,7 +47,7 @@ class Switchboard:
             except NotApplicable as error:
                 self._not_started[name] = str(error)
             except Exception as error:
-                self._not_started[name] = f"it failed here, by {type(error).__name__}: {error}"
+                self._not_started[name] = f"it failed here with {type(error).__name__}: {error}"
 
     def switch(self, plan: Plan, prepare: bool = False) -> float:
         """Put ``plan`` in force; with ``prepare`` do its set-up now (fill caches). Returns the seconds
@@ -135,7 +135,7 @@ class Switchboard:
         except NotApplicable:
             raise
         except Exception as error:
-            raise NotApplicable(f"it failed here, by {type(error).__name__}: {error}") from error
+            raise NotApplicable(f"it failed here with {type(error).__name__}: {error}") from error
 
     def _install(self, name: str) -> None:
         """Raises NotApplicable, even if the technique fails unexpectedly."""
@@ -149,5 +149,5 @@ class Switchboard:
         except Exception as error:
             with suppress(Exception):
                 technique.remove(self._training)
-            raise NotApplicable(f"it failed here, by {type(error).__name__}: {error}") from error
+            raise NotApplicable(f"it failed here with {type(error).__name__}: {error}") from error
         self._on[name] = technique

@@ -62,7 +62,7 @@ class Training:
         self.records_evaluations = False  # a root in eval mode was called with gradients enabled
         self.differentiates_gradients = False  # create_graph=True
         self.sample_folder = ""  # where samples may be kept for other processes and runs; "" for nowhere
-        self.samples_for_later = True  # runs, and not only for processes beside this one
+        self.samples_for_later = True  # runs, and not only for processes at the same time
         self.sample_seconds = 300.0  # that making samples to be kept may hold up the training
         self.made_of: Callable[[], str] = str  # tells which script runs, of which files, how
         self.own_files: Callable[[], list[str]] = list  # the script's, as far as it has imported them
@@ -122,6 +122,7 @@ class Training:
         return bool(self._optimizers)
 
     def add_root(self, module: Module) -> None:
+        """Add a trained module, which was found when it was first called."""
         number = self.roots_added
         self._roots[number] = weakref.ref(module, lambda _: self._roots.pop(number, None))
         self.roots_added += 1
@@ -132,7 +133,7 @@ class Training:
         self._roots.clear()
 
     def number_of(self, optimizer: Optimizer) -> int:
-        """Its index among ``optimizers``; a new one is added."""
+        """The optimizer's index among ``optimizers``; a new one is added."""
         for number, ref in enumerate(self._optimizers):
             if ref() is optimizer:
                 return number
@@ -140,6 +141,7 @@ class Training:
         return len(self._optimizers) - 1
 
     def add_optimizer(self, optimizer: Optimizer) -> None:
+        """Add an optimizer that the script has created, once."""
         if all(ref() is not optimizer for ref in self._optimizers):
             self._optimizers.append(weakref.ref(optimizer, self._optimizer_died))
             self._serials.append(self.optimizers_added)

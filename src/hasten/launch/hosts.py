@@ -1,8 +1,8 @@
 """Names of hosts, as they are typed or in a file: checked before anything else sees them.
 
-They come to ssh's and mpirun's command lines, so nothing that an option, a shell or a list could be made of
-is a host. Sources: RFC 1123, section 2.1, and RFC 4291, section 2.2; mpirun(1) for ``slots=``, mpiexec's
-documentation for ``host:slots``.
+They are put on ssh's and mpirun's command lines, so a host is nothing that could be read as an option, as
+shell syntax or as a list. Sources: RFC 1123, section 2.1, and RFC 4291, section 2.2; mpirun(1) for
+``slots=``, mpiexec's documentation for ``host:slots``.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ class Host:
 
 
 def checked_host(text: str, where: str) -> str:
-    """``text``, where it is a host or user@host. Raises UsageError; ``where``: what it was read from."""
+    """``text``, if it is a host or user@host; else raises UsageError. ``where``: what it was read from."""
     user, at, name = text.rpartition("@")
     if (at and not _USER.fullmatch(user)) or not (_NAME.fullmatch(name) or _IPV6.fullmatch(name)):
         shown = repr(text if len(text) <= 60 else f"{text[:60]}...")
-        raise UsageError(f"{where}: {shown} is no host: expected a name or an address, perhaps as user@host")
+        raise UsageError(
+            f"{where}: {shown} is not a host: expected a name or an address, perhaps as user@host"
+        )
     return text
 
 
@@ -46,12 +48,12 @@ def without_user(host: str) -> str:
 
 
 def listed(text: str) -> list[Host]:
-    """Of ``--hosts h1,h2``."""
+    """The hosts of ``--hosts h1,h2``."""
     return _distinct([Host(checked_host(part.strip(), "--hosts")) for part in text.split(",")], "--hosts")
 
 
 def in_file(path: str) -> list[Host]:
-    """Of a hostfile: one host a line, perhaps with ``slots=N`` or ``:N``; ``#`` begins a comment."""
+    """The hosts of a hostfile: one a line, perhaps with ``slots=N`` or ``:N``; ``#`` begins a comment."""
     found = []
     for number, line in enumerate(_text_of(path).split("\n"), 1):
         text = line.partition("#")[0].strip()
@@ -66,9 +68,9 @@ def in_file(path: str) -> list[Host]:
 
 
 def slots_of(hosts: Sequence[Host]) -> int | None:
-    """How many ranks a host has by its file; None where the file does not say so for all of them.
+    """How many ranks each host has by the hostfile; None if it does not say so for all of them.
 
-    Raises UsageError where it says one number for one and another for another.
+    Raises UsageError if the numbers differ.
     """
     numbers = {host.slots for host in hosts}
     if len(numbers) > 1:
@@ -83,7 +85,7 @@ def _distinct(hosts: list[Host], where: str) -> list[Host]:
     names = [host.name for host in hosts]
     twice = next((name for name in names if names.count(name) > 1), None) if len(names) < _MOST_HOSTS else ""
     if twice == "":
-        raise UsageError(f"{where}: {len(hosts)} hosts, and {_MOST_HOSTS} are the most")
+        raise UsageError(f"{where}: {len(hosts)} hosts, and hasten takes at most {_MOST_HOSTS}")
     if twice is not None:
         raise UsageError(
             f"{where}: {twice} is named twice: one host has one line; --nproc-per-node says its ranks"
@@ -96,7 +98,7 @@ def _text_of(path: str) -> str:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise UsageError(f"{path} is no plain file: name a file with one host on each line")
+                raise UsageError(f"{path} is not a plain file: name a file with one host on each line")
             text = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
@@ -105,4 +107,4 @@ def _text_of(path: str) -> str:
     try:
         return text.decode()
     except UnicodeDecodeError:
-        raise UsageError(f"{path} is no text: name a file with one host on each line") from None
+        raise UsageError(f"{path} is not text: name a file with one host on each line") from None

@@ -18,8 +18,8 @@ _MOST_BYTES = 256
 
 
 def job_key(environment: Mapping[str, str], job: str) -> bytes:
-    """Of the token that the user has set on all hosts, else of this user's own file, which hosts with one
-    home share. ``job``: what tells jobs of one user apart. Raises UsageError.
+    """The key, from the token that the user has set on all hosts, else from this user's own file, which hosts
+    with a common home share. ``job``: what distinguishes jobs of one user. Raises UsageError.
     """
     token = environment.get(VARIABLE, "")
     if token and len(token) < _LEAST_CHARACTERS:
@@ -41,8 +41,8 @@ def _of_this_user(environment: Mapping[str, str]) -> bytes:
         _make(path)
     if not own_files.is_ours(path):
         raise UsageError(
-            f"hosts know each other by a secret in {path}, which cannot be made, or is not yours alone: set "
-            f"{VARIABLE} to the same secret on all hosts (openssl rand -hex 16)"
+            f"hosts know each other by a secret in {path}, which cannot be created, or is open to others: "
+            f"set {VARIABLE} to the same secret on all hosts (openssl rand -hex 16)"
         )
     return path.read_bytes()[:_MOST_BYTES]
 

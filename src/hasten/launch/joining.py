@@ -19,7 +19,7 @@ _RETRY_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Joined:
-    """``address``: where all meet. ``keeper``: of rank 0, who keeps what is told there."""
+    """``address``: where all meet. ``keeper``: rank 0's, which keeps what processes send there."""
 
     meeting: Meeting
     address: str
@@ -28,7 +28,7 @@ class Joined:
 
 
 def join(launched: LaunchedRank, environment: Mapping[str, str], deadline_seconds: float) -> Joined:
-    """Raises UsageError where rank 0 is not found within twice the deadline."""
+    """Find rank 0 and join. Raises UsageError if it is not found within twice the deadline."""
     host, port = master_of(environment)
     ports = ports_from(port, environment)
     key = job_key(environment, f"{host}:{port} {launched.job} {launched.size}")
@@ -66,9 +66,9 @@ def _why_not(
     other = next((address for address, error in found.items() if isinstance(error, OtherKey)), "")
     if other:
         return (
-            f"what listens at {other} has another secret, or is of another job: set {VARIABLE} to the same "
-            "secret on all hosts (openssl rand -hex 16), and give all the same MASTER_ADDR, MASTER_PORT, job "
-            "and number of ranks"
+            f"what listens at {other} has another secret, or is of another job: set {VARIABLE} to the "
+            "same secret on all hosts (openssl rand -hex 16), and give all the same MASTER_ADDR, "
+            "MASTER_PORT, job and number of ranks"
         )
     return (
         f"rank {launched.rank} on {socket.gethostname()} did not find rank 0 within {seconds:g} s: "

@@ -31,7 +31,7 @@ class Failure:
 
 @dataclass
 class _Guest:
-    """A launcher's process that says now and then that it is there."""
+    """A launcher's process that regularly says that it is alive."""
 
     name: str
     heard: float
@@ -51,7 +51,7 @@ def in_background(act: Callable[[], None], name: str) -> threading.Thread:
 
 
 class Keeper:
-    """Raises OSError where none of ``ports`` is free at ``address``. Who is not heard of for
+    """Raises OSError if none of ``ports`` is free at ``address``. A process that is not heard from for
     ``silence_seconds`` counts as gone.
     """
 
@@ -69,12 +69,12 @@ class Keeper:
         in_background(self._watch, "hasten watch")
 
     def wait_until_left(self, seconds: float) -> None:
-        """Return once all others have said goodbye, or were lost."""
+        """Return once all others have left or were lost, or after ``seconds``."""
         with self._changed:
             self._changed.wait_for(lambda: all(guest.left for guest in self._guests.values()), seconds)
 
     def wait_for(self, condition: Callable[[Failure | None], bool], seconds: float) -> None:
-        """Return once that holds of the failure, if there is one."""
+        """Return once ``condition`` holds of the failure (None: there is none), or after ``seconds``."""
         with self._changed:
             self._changed.wait_for(lambda: condition(self._failure), seconds)
 
@@ -151,11 +151,11 @@ class Keeper:
             self._changed.notify_all()
 
     def _lost(self, rank: int) -> None:
-        """Its connection has closed."""
+        """A guest's connection has closed."""
         with self._changed:
             guest = self._guests[rank]
             if not guest.left:
-                self._failed(f"{guest.name} has ended: its launcher, or somebody else, ended it", 1)
+                self._failed(f"{guest.name} has ended: its launcher, or something else, ended it", 1)
             guest.left = True
             self._changed.notify_all()
 
@@ -166,15 +166,15 @@ class Keeper:
             time.sleep(turn)
             with self._changed:
                 now = time.monotonic()
-                if now - began > 2 * turn:  # this process was stopped itself: nobody could be heard
+                if now - began > 2 * turn:  # this process was stopped itself, and could not hear anyone
                     for guest in self._guests.values():
                         guest.heard = now
                 silent = [one for one in self._guests.values() if now - one.heard > self._silence]
                 gone = [one.name for one in silent if not one.left]
                 if gone:
                     self._failed(
-                        f"{', '.join(gone)} was not heard of for {self._silence:g} s: its machine is down or "
-                        "stopped, or the way to it is cut",
+                        f"{', '.join(gone)} was not heard from for {self._silence:g} s: its machine is down "
+                        "or stopped, or the network to it is cut",
                         1,
                     )
 

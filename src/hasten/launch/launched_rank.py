@@ -43,7 +43,7 @@ class LaunchedRank:
 
 
 def port_of(job: str) -> int:
-    """Where ranks of a job meet that found no free port together; seldom that of another job."""
+    """The port where ranks meet that cannot agree on a free one; two jobs rarely get the same."""
     return _PORTS[zlib.crc32(job.encode()) % len(_PORTS)]
 
 
@@ -63,7 +63,7 @@ _LAUNCHERS: tuple[_Names, ...] = (  # name, then its variables: rank, size, loca
 
 
 def launched_rank(environment: Mapping[str, str]) -> LaunchedRank | None:
-    """None if no launcher started this process. Only the step of a Slurm job counts, not its batch
+    """This process's rank; None if no launcher started it. Only the step of a Slurm job counts, not its batch
     script.
     """
     for launcher, rank, size, local_rank, local_size, jobs in _LAUNCHERS:

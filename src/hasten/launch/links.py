@@ -1,4 +1,4 @@
-"""Measures the ways between hosts, as ranks will use them: from address to address, by TCP."""
+"""Measures the links between hosts, as ranks will use them: from address to address, by TCP."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ _SECONDS = 10.0  # after which nothing comes through
 
 
 def pairs_of(hosts: int) -> list[tuple[int, int]]:
+    """The pairs of hosts to measure: all of them if they are few, otherwise neighbours in a ring."""
     if hosts <= _ALL_PAIRS:
         return [(one, other) for one in range(hosts) for other in range(one + 1, hosts)]
     ring = [(one, (one + 1) % hosts) for one in range(hosts)]
@@ -29,7 +30,7 @@ def pairs_of(hosts: int) -> list[tuple[int, int]]:
 
 
 def measure(world: World) -> Iterator[Link]:
-    """All leaders call it; one pair at a time, so that none disturbs another. All get the same."""
+    """Measure all links, one pair at a time. All leaders call it, and all get the same result."""
     for one, other in pairs_of(len(world.by_host)):
         listener = _listen(world) if world.here == other else None
         port = world.share(listener.getsockname()[1] if listener is not None else 0)[other]

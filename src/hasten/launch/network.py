@@ -18,7 +18,7 @@ _ANY_PORT = 9  # nothing is sent
 
 
 def address_towards(host: str) -> str:
-    """Of this host. Raises UsageError where ``host`` has no address, or none that others would reach."""
+    """This host's address on the way to ``host``. Raises UsageError if others cannot reach any."""
     try:
         found = socket.getaddrinfo(host, _ANY_PORT, type=socket.SOCK_DGRAM)
     except OSError as error:
@@ -33,11 +33,11 @@ def address_towards(host: str) -> str:
                     "name it by its address in the network, or say which network by --interface"
                 )
             return address
-    raise UsageError(f"there is no way from here to {host}: is the network up?")
+    raise UsageError(f"there is no route from here to {host}: is the network up?")
 
 
 def interface_of(address: str) -> str:
-    """The name of the interface that has ``address``; "" where none is known to."""
+    """The name of the interface that has ``address``; "" if none is known to have it."""
     for name in _names():
         if address in addresses_of(name):
             return name
@@ -62,7 +62,7 @@ def addresses_of(interface: str) -> list[str]:
 
 
 def address_of(interface: str) -> str:
-    """The one that others reach. Raises UsageError where there is no such interface, or it has none."""
+    """The interface's address that others reach. Raises UsageError if there is no such interface."""
     found = addresses_of(interface)
     if not found:
         there = ", ".join(_names()) or "none"

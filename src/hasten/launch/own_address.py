@@ -27,8 +27,8 @@ def master_of(environment: Mapping[str, str]) -> tuple[str, int]:
 
 
 def ports_from(port: int, environment: Mapping[str, str]) -> list[int]:
-    """Those to meet at, in the order in which they are tried. torchrun's agent listens at MASTER_PORT itself,
-    where it says so.
+    """The ports to meet at, in the order in which they are tried. ``port`` itself is left out if torchrun's
+    agent says that it listens there.
     """
     taken = environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     after = [port + n for n in range(1, _TRIED + 1) if port + n <= _MOST_PORT]
@@ -38,7 +38,7 @@ def ports_from(port: int, environment: Mapping[str, str]) -> list[int]:
 
 def listening_address(host: str, alone: bool) -> str:
     """The address of this machine that ``host`` means. ``alone``: all ranks are on this machine. Raises
-    UsageError where it is none of this machine's.
+    UsageError if it is not one of this machine's.
     """
     found = _addresses(host)
     mine = [address for address in found if _is_mine(address)]
@@ -50,9 +50,9 @@ def listening_address(host: str, alone: bool) -> str:
         beyond = [way] if way else mine if alone else []
     if not beyond:
         raise UsageError(
-            f"MASTER_ADDR is {host} ({', '.join(found) or 'a name that nobody knows'}), and rank 0 is on "
-            f"{socket.gethostname()}, at which other hosts cannot reach that address: set MASTER_ADDR to an "
-            "address of rank 0's machine that the others reach"
+            f"MASTER_ADDR is {host} ({', '.join(found) or 'an unknown name'}), by which other hosts cannot "
+            f"reach rank 0 on {socket.gethostname()}: set MASTER_ADDR to an address of rank 0's machine that "
+            "the others reach"
         )
     return beyond[0]
 

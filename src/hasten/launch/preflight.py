@@ -1,4 +1,4 @@
-"""Before ranks of several hosts train together: is everything there, and alike? In seconds, and in words."""
+"""Before ranks of several hosts train together: is everything there, and the same on all hosts?"""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _ADVICE = {
     "hasten": "install the same hasten on all hosts",
     "the plan": "copy .hasten/NAME/plan.toml to all hosts, or give all the same --plan",
     "the command line": "start all hosts with the same words",
-    "PYTHONHASHSEED": "set it alike on all hosts, or on none",
+    "PYTHONHASHSEED": "set it to the same value on all hosts, or on none",
 }
 
 
 def preflight(world: World, environment: Mapping[str, str], another: str = "") -> Preflight:
-    """All leaders call it at the same time, and all get the same. ``another``: what this host has seen of
-    other worlds.
+    """Check all hosts. All leaders call it at the same time, and get the same result. ``another``: what this
+    host has seen of other worlds.
     """
     seen = next(filter(None, world.share(another)), "")
     clocks = world.share(_ahead(world))
@@ -47,7 +47,7 @@ def preflight(world: World, environment: Mapping[str, str], another: str = "") -
 
 
 def of_one_host(name: str, facts: HostFacts, environment: Mapping[str, str], another: str) -> Preflight:
-    """Where there is one process, of a launcher's world or of none."""
+    """The check if there is only one process, of a launcher's world or of none."""
     host = Host(name, (0,), "", facts)
     split = (*faults_of_world(environment, 1), *fault_of(another))
     return Preflight((host,), (), (*split, *faults_of((host,), ())))
@@ -73,19 +73,19 @@ def faults_of(hosts: Sequence[Host], links: Sequence[Link]) -> list[Fault]:
 def _of_versions(hosts: Sequence[Host]) -> list[Fault]:
     names = dict.fromkeys(name for host in hosts for name in host.facts.alike)
     return [
-        Fault(f"{name} differs: {told}", _ADVICE.get(name, "make it alike on all hosts"), stops=True)
+        Fault(f"{name} differs: {told}", _ADVICE.get(name, "make it the same on all hosts"), stops=True)
         for name in names
         if (told := _told(hosts, [host.facts.alike.get(name, "") for host in hosts]))
     ]
 
 
 def _of_files(hosts: Sequence[Host]) -> list[Fault]:
-    copy = "copy it from the host where it is right to all others"
+    copy = "copy it to all hosts from the one where it is right"
     found = []
     for path in dict.fromkeys(path for host in hosts for path in host.facts.files):
         odd = _odd(hosts, [host.facts.files.get(path, "") for host in hosts])
         if odd:
-            found.append(Fault(f"{path} is another file on {odd}", copy, stops=True))
+            found.append(Fault(f"{path} differs on {odd}", copy, stops=True))
     for path in dict.fromkeys(path for host in hosts for path in (*host.facts.given, *host.facts.named)):
         given = any(path in host.facts.given for host in hosts)
         contents = [{**host.facts.named, **host.facts.given}.get(path, "") for host in hosts]
@@ -105,7 +105,7 @@ def _of_links(hosts: Sequence[Host], links: Sequence[Link]) -> list[Fault]:
             found.append(
                 Fault(
                     f"nothing comes through between {pair}: {link.failed}",
-                    "let all ports through between the hosts (Gloo takes any that is free), or name the "
+                    "open all ports between the hosts (Gloo takes any that is free), or name the "
                     "interface that joins them by GLOO_SOCKET_IFNAME and MASTER_ADDR",
                     stops=True,
                 )
@@ -113,9 +113,9 @@ def _of_links(hosts: Sequence[Host], links: Sequence[Link]) -> list[Fault]:
         elif link.bytes_per_second < _SLOW_BYTES or link.latency_seconds > _SLOW_SECONDS:
             found.append(
                 Fault(
-                    f"the way between {pair} is slow: {link.latency_seconds * 1e3:.2f} ms, "
+                    f"the link between {pair} is slow: {link.latency_seconds * 1e3:.2f} ms, "
                     f"{link.bytes_per_second / 1e6:.0f} MB/s",
-                    "is there a faster network between them? MASTER_ADDR on it takes it",
+                    "if there is a faster network between them, set MASTER_ADDR to an address in it",
                 )
             )
     return found
@@ -136,20 +136,20 @@ def _of_room(hosts: Sequence[Host]) -> list[Fault]:
                 found.append(
                     Fault(
                         f"{host.name} has {amount / 2**20:.0f} MB of {what} left",
-                        f"make room there: a host that runs out of {what} ends all",
+                        f"make room there: a host that runs out of {what} ends the whole run",
                     )
                 )
     return found
 
 
 def _odd(hosts: Sequence[Host], values: Sequence[str]) -> str:
-    """The hosts that do not have what most have, or the first has; "" where all have the same."""
+    """The hosts that do not have what most have, or the first has; "" if all have the same."""
     usual = max(values, key=lambda value: (values.count(value), bool(value)))
     return ", ".join(host.name for host, value in zip(hosts, values, strict=True) if value != usual)
 
 
 def _told(hosts: Sequence[Host], values: Sequence[str]) -> str:
-    """What each group of hosts has, in words; "" where all have the same."""
+    """What each group of hosts has, in words; "" if all have the same."""
     groups: dict[str, list[str]] = {}
     for host, value in zip(hosts, values, strict=True):
         groups.setdefault(value, []).append(host.name)

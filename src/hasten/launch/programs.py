@@ -1,4 +1,4 @@
-"""Where programs of engines are: the one installed beside Python wins over the first on PATH."""
+"""Where programs of engines are: the one installed next to Python wins over the first on PATH."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..machine.probe import output_of
 
 
 def path_of(program: str, python: str = sys.executable) -> str:
-    """ "" where there is none; a path stays as it is."""
+    """The program's path, "" if there is none; a path stays as it is."""
     if os.sep in program:
         return program
     beside = Path(python).with_name(program)
@@ -19,5 +19,5 @@ def path_of(program: str, python: str = sys.executable) -> str:
 
 
 def version_of(program: str) -> str:
-    """All that it prints of its version, several lines; "" where it cannot be started."""
+    """What the program prints about its version, several lines; "" if it cannot be started."""
     return output_of(path_of(program) or program, "--version")

@@ -1,4 +1,4 @@
-"""A process says that it is there, hears whether others cannot go on, and looks after its ranks."""
+"""A process's heartbeat: says that it is alive, hears whether others have failed, and watches its ranks."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _DEEP = 3  # below the process that was started: a rank in a process namespace o
 
 
 class Pulse:
-    """Beats in the background until ``leave``. ``host``: this one; ``noticed`` is called there, once, with
-    what has failed.
+    """Beats in the background until ``leave``. ``host``: this one's name; ``noticed`` is called once, in
+    the background, with what has failed.
     """
 
     def __init__(
@@ -40,15 +40,15 @@ class Pulse:
         self._beating = in_background(self._beat, "hasten pulse")
 
     def follow(self, processes: Mapping[int, int]) -> None:
-        """Look after these processes, by rank: one that is stopped for the deadline ends all."""
+        """Watch these processes, by rank: if one stays stopped for the deadline, all ranks are ended."""
         self._followed = dict(processes)
 
     def fail(self, failure: Failure) -> None:
-        """Tell all others."""
+        """Tell all others that this process cannot go on."""
         self._tell("fail", why=failure.why, code=failure.code)
 
     def leave(self) -> None:
-        """From now on nobody waits for this process."""
+        """Tell the others that this process is leaving, so that they do not wait for it."""
         self._left.set()
         self._beating.join(self._deadline)
         self._tell("leave", rank=self._rank)
@@ -81,13 +81,13 @@ class Pulse:
             if not _is_stopped(process):
                 self._stopped_since.pop(rank, None)
             elif now - self._stopped_since.setdefault(rank, now) > self._deadline:
-                why = f"rank {rank} on host {self._host} was stopped, and for {self._deadline:g} s nobody"
-                return Failure(f"{why} let it go on", 1)
+                why = f"rank {rank} on host {self._host} was stopped, and after {self._deadline:g} s nobody"
+                return Failure(f"{why} had continued it", 1)
         return None
 
 
 def deadline_of(environment: Mapping[str, str]) -> float:
-    """After how many seconds of silence a process counts as gone. Raises UsageError."""
+    """Seconds of silence after which a process counts as gone. Raises UsageError."""
     text = environment.get(DEADLINE, "")
     try:
         seconds = float(text) if text else _DEADLINE_SECONDS
@@ -116,7 +116,7 @@ def _letter(process: int) -> str:
 
 
 def _children(process: int) -> list[int]:
-    """Those that its main thread has started."""
+    """The processes that its main thread has started."""
     with suppress(OSError):
         return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
     return []

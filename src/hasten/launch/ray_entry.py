@@ -13,7 +13,7 @@ from typing import Any
 
 
 def train_on_host(told: dict[str, Any]) -> None:
-    """Runs in Ray's worker, on every host. Raises RuntimeError where the ranks of this host fail.
+    """Runs in Ray's worker, on every host. Raises RuntimeError if the ranks of this host fail.
 
     It is sent there as it is, so it imports what it needs itself.
     """

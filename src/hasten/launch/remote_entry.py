@@ -21,7 +21,7 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 def main() -> int:
-    """The program's exit code; 2 where it cannot be started."""
+    """The program's exit code; 2 if it cannot be started."""
     from hasten.inside.worker.orphans import adopt_orphans, end_orphans
     from hasten.saying import say
 
@@ -56,7 +56,7 @@ def main() -> int:
 
 
 def _watch(end: object) -> None:
-    """Calls ``end`` when nobody holds the other end of standard input any more."""
+    """Calls ``end`` when the other end of standard input is closed."""
     while os.read(0, 2**16):
         pass
     assert callable(end)

@@ -75,7 +75,9 @@ def free_port() -> int:
 
 def _usable(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) < 2**16:
-        raise UsageError(f"MASTER_PORT is {text!r}, which is no port: unset it, or set one from 1 to 65535")
+        raise UsageError(
+            f"MASTER_PORT is {text!r}, which is not a port: unset it, or set one from 1 to 65535"
+        )
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # like torch's store
         try:

@@ -28,7 +28,7 @@ def hosts_of(seats: Sequence[Seat], all_came: bool = True) -> list[list[Seat]]:
     """The seats of each host in the order in which they number themselves there; the host of rank 0 is first.
 
     Several hosts may have one name (containers on one machine): then each local rank comes several times.
-    Raises UsageError where what they say does not fit, unless some have not come.
+    Raises UsageError if what they say is contradictory, unless some have not come.
     """
     by_name: dict[str, list[Seat]] = {}
     for seat in sorted(seats, key=lambda seat: seat.rank):
@@ -74,7 +74,7 @@ def names_of(hosts: Sequence[Sequence[Seat]]) -> tuple[str, ...]:
 
 
 def told(hosts: Sequence[Sequence[Seat]]) -> str:
-    """In words: "h1 (ranks 0, 1), h2 (rank 2)"."""
+    """The hosts with their ranks, in words: "h1 (ranks 0, 1), h2 (rank 2)"."""
     return ", ".join(
         f"{name} ({'ranks' if len(host) > 1 else 'rank'} {_numbers(seat.rank for seat in host)})"
         for name, host in zip(names_of(hosts), hosts, strict=True)

@@ -29,7 +29,7 @@ _ADVICE = (
 
 
 def faults_of_world(environment: Mapping[str, str], hosts: int) -> list[Fault]:
-    """Where more hosts were started than the world has that this process is in."""
+    """A fault if a launcher started more hosts than this process's world has."""
     for who, name in _OUTER:
         many = environment.get(name, "")
         if many.isdecimal() and int(many) != hosts:
@@ -53,13 +53,13 @@ def another_world(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.time,
 ) -> str:
-    """Whether a world of other hosts looks at the same command at this moment, in words; "" where none does,
-    or where that is not seen. Hosts that share ``folder``, one of ours, leave word there. ``words``: the
-    command, and what its launcher calls the job.
+    """A sentence if a world of other hosts is checking the same command right now; "" if none is, or if that
+    cannot be seen. Hosts that share ``folder``, one of ours, leave a file there. ``words``: the command, and
+    what its launcher calls the job.
     """
     mine = hashlib.blake2b(words.encode(), digest_size=8).hexdigest()
     place = folder / "worlds"
-    with suppress(OSError, UnsafeFile):  # then nobody leaves word
+    with suppress(OSError, UnsafeFile):  # then no host leaves a file
         safe_files.make_folder(place)
         name = f"{mine}-{hashlib.blake2b(' '.join(hosts).encode(), digest_size=8).hexdigest()}"
         safe_files.write(place / name, json.dumps({"hosts": list(hosts), "at": clock()}).encode())
@@ -72,8 +72,8 @@ def another_world(
                     and not set(found[0]) & set(hosts)
                 ):
                     return (
-                        f"{', '.join(found[0])} looks at the same command in a world of its own, which began "
-                        f"{max(0.0, clock() - found[1]):.0f} s ago: each trains by itself"
+                        f"{', '.join(found[0])} is checking the same command in a world of its own, which "
+                        f"began {max(0.0, clock() - found[1]):.0f} s ago: each trains by itself"
                     )
             sleep(_TURN_SECONDS)
     return ""
@@ -87,4 +87,5 @@ def _read(path: Path) -> tuple[list[str], float] | None:
 
 
 def fault_of(another: str) -> list[Fault]:
+    """The fault if ``another`` world, in words, was seen."""
     return [Fault(another, _ADVICE, stops=True)] if another else []

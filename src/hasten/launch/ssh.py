@@ -18,7 +18,7 @@ _OPTIONS = ("-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15", "-o", "
 
 
 def why_not() -> str | None:
-    """Why there is no ssh here; None where there is."""
+    """What is wrong if there is no ssh here; None if there is."""
     if shutil.which("ssh") is None:
         return "there is no ssh on PATH: install it, or start the run by hand on each host (--node-rank)"
     return None

@@ -27,7 +27,7 @@ class Wish:
 
 
 def wish_of(plan: Plan) -> Wish | None:
-    """None if the plan leaves the training in one process."""
+    """What the plan says about processes; None if it leaves the training in one."""
     settings = plan.techniques.get(Processes.name)
     if settings is None:
         return None

@@ -33,7 +33,7 @@ def variables_of(launched: Launched, environment: Mapping[str, str]) -> dict[str
 def take(environment: MutableMapping[str, str]) -> Launched | None:
     """Out of ``environment``, which then has the user's own number of threads, or none.
 
-    None where no engine of ours started this. Raises UsageError where somebody else has set it.
+    None if no engine of ours started this. Raises UsageError if something else has set it.
     """
     text = environment.pop(VARIABLE, None)
     if text is None:
@@ -50,9 +50,10 @@ def take(environment: MutableMapping[str, str]) -> Launched | None:
 
 
 def network_of(rank: LaunchedRank, environment: Mapping[str, str]) -> dict[str, str]:
-    """By which interface a rank is to be reached, where ranks are on several hosts and nobody has said so.
+    """Variables that name the interface by which a rank is reached, if ranks are on several hosts and the
+    user has not set them.
 
-    Raises UsageError where the other hosts would not reach it.
+    Raises UsageError if the other hosts would not reach it.
     """
     master = environment.get("MASTER_ADDR", "")
     missing = [name for name in _INTERFACES if name not in environment]

@@ -13,7 +13,7 @@ import sys
 
 
 def local_address(towards: str, interface: str) -> list[str]:
-    """As words for torchrun. Raises UsageError where there is none that others reach."""
+    """This host's address as arguments for torchrun. Raises UsageError if others cannot reach any."""
     from hasten.launch.network import address_of, address_towards
 
     if not towards:

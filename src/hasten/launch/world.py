@@ -39,10 +39,10 @@ class ElsewhereFailed(WorkerError):
 
 
 class World:
-    """As a context: joins at its beginning, and leaves at its end. Raises UsageError where not all come.
+    """As a context: joins at its beginning, and leaves at its end. Raises UsageError if not all come.
 
     ``by_host``: all, by host; ``leads``: whether this process starts its host's ranks. ``facts``: what the
-    others are told of this process. ``on_failure`` is called in another thread, where others cannot go on.
+    others learn about this process. ``on_failure`` is called in another thread if others cannot go on.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class World:
         )
 
     def _all_seats(self) -> list[Seat]:
-        """Once all have come. Raises UsageError where some do not within twice the deadline."""
+        """All seats, once all have come. Raises UsageError if some do not within twice the deadline."""
         until = time.monotonic() + 2 * self.deadline_seconds
         found: dict[int, Seat] = {}
         while len(found) < self.launched.size:
@@ -115,7 +115,7 @@ class World:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the hosts."""
+        """The hosts' names."""
         return names_of(self.by_host)
 
     @property
@@ -125,7 +125,7 @@ class World:
 
     @property
     def key(self) -> bytes:
-        """Which the processes of this job know, and nobody else."""
+        """The secret that only the processes of this job know."""
         return self._joined.key
 
     def clock(self) -> float:
@@ -134,8 +134,8 @@ class World:
             return float(self._joined.meeting.ask("clock")["time"])
 
     def launch(self) -> Hosts:
-        """What new ranks of this host are told: they must not find what earlier ones told each other. All
-        leaders call it in the same order.
+        """What a new group of ranks of this host is told. It has a new number, so that they do not find what
+        earlier ones told each other. All leaders call it in the same order.
         """
         self._launches += 1
         ranks = tuple(tuple(seat.rank for seat in host) for host in self.by_host)
@@ -144,8 +144,8 @@ class World:
 
     # ---- agreeing
     def share(self, value: Any) -> list[Any]:
-        """What all leaders say at this place, by host; all of them come here, in the same order. Raises
-        ElsewhereFailed where one cannot.
+        """The values that the leaders of all hosts pass in this call, by host. All leaders make the same
+        calls in the same order. Raises ElsewhereFailed if one cannot.
         """
         self._said += 1
         self._put(f"said/{self._said}/{self.here}", value)
@@ -169,7 +169,7 @@ class World:
 
     @contextmanager
     def _speaking(self) -> Iterator[None]:
-        """A meeting that breaks is a failure of all."""
+        """If the connection to rank 0's process breaks, that is a failure of all."""
         try:
             yield
         except NoMeeting as error:
@@ -178,25 +178,25 @@ class World:
 
     # ---- ending
     def fail(self, why: str, code: int) -> None:
-        """This process cannot go on, and so nobody can: the others are told why."""
+        """Tell the others that this process cannot go on, and why: then they cannot, either."""
         failure = Failure(why, code)
         self._note(failure)
         self._pulse.fail(failure)
 
     def follow(self, processes: Mapping[int, int]) -> None:
-        """Look after these processes, by rank: one that is stopped for the deadline ends all."""
+        """Watch these processes, by rank: if one stays stopped for the deadline, all ranks are ended."""
         self._pulse.follow(processes)
 
     def ended(self, code: int) -> None:
-        """This host's part is over, with that exit code, and nobody need be ended for it."""
+        """This host's part is over, with that exit code; the other hosts go on."""
         self._put(f"ended/{self.here}", code)
 
     def wait_for_end(self) -> int:
-        """The highest exit code of all hosts, once all are over. Raises ElsewhereFailed where some failed."""
+        """The highest exit code of all hosts, once all are over. Raises ElsewhereFailed if some failed."""
         return max(int(self._heard(f"ended/{number}")) for number in range(len(self.by_host)))
 
     def await_cause(self, seconds: float) -> Failure | None:
-        """What misses another host's ranks ends as well: that host tells why, sooner or later."""
+        """Ranks that lose another host's ranks fail, too. Wait for that host to report why."""
         until = time.monotonic() + seconds
         while self.failure is None and time.monotonic() < until:
             time.sleep(0.05)

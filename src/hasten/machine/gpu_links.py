@@ -17,7 +17,7 @@ _UNDERLINED = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def gpu_links() -> GpuLinks | None:
-    """None for fewer than two GPUs, or if neither source reports them."""
+    """How the GPUs are connected; None for fewer than two, or if neither source reports it."""
     return nvml.links() or read_links(output_of("nvidia-smi", "topo", "-m"))
 
 

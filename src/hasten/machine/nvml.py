@@ -31,7 +31,7 @@ def clocks() -> tuple[int, ...] | None:
 
 
 def links() -> GpuLinks | None:
-    """None also for fewer than two GPUs."""
+    """How the GPUs are connected; None also for fewer than two."""
     return _asked(_links)
 
 

@@ -86,7 +86,7 @@ def _lists_of_children(root: Path, process: int) -> Iterator[Path]:
 
 
 def _throttled_seconds(root: Path) -> float:
-    """Of the surrounding group that was stopped the longest."""
+    """Seconds for which the quota stopped us, of the surrounding group that was stopped the longest."""
     longest = 0.0
     for group in groups_around("cpu", root):
         words = text_of(group / "cpu.stat").split()

@@ -57,7 +57,7 @@ def nodes(root: Path = Path("/")) -> tuple[Node, ...]:
 
 
 def _memory_bytes(folder: Path) -> int:
-    """From "Node 0 MemTotal:       16738516 kB"."""
+    """A node's memory, read from "Node 0 MemTotal:       16738516 kB"."""
     words = text_of(folder / "meminfo").split()
     kib = words[words.index("MemTotal:") + 1] if "MemTotal:" in words else ""
     return 1024 * (number_in(kib) or 0)

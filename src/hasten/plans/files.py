@@ -144,7 +144,7 @@ def check_settings(name: str, settings: Mapping[Any, Any]) -> None:
 
 
 def _kind_of(value: object) -> str:
-    """By its name in TOML."""
+    """The type of a value, by its name in TOML."""
     if isinstance(value, (list, tuple)):
         return "a list"
     if isinstance(value, Mapping):
@@ -174,7 +174,7 @@ def changed(saved: SavedPlan, use: Sequence[str], without: Sequence[str]) -> Sav
 
 
 def check_names(option: str, names: Sequence[str]) -> None:
-    """Raises UsageError for the first that is no technique's. ``option``: by which they were given."""
+    """Raises UsageError for the first name that is not a technique's. ``option``: where they were given."""
     for name in names:
         if name not in CATALOG:
             raise UsageError(f"{option} {name}: {_no_technique(name)}")

@@ -60,7 +60,7 @@ def _belongs_at(folder: Path) -> str | None:
 
 
 def _is_for(saved: SavedPlan, script: Script) -> bool:
-    """Also if the script was renamed since, with its folder."""
+    """Whether a plan is for this script, also if that was renamed since, with its folder."""
     owner = _made_for(saved)
     return (
         owner is None

@@ -28,7 +28,9 @@ def as_measured(pace: TunedPace | None) -> dict[str, float]:
 
 
 def pace_of(saved: SavedPlan) -> TunedPace | None:
-    """None if the plan does not have it, for example one from an older version or written by hand."""
+    """The plan's step time; None if the plan does not have it, for example one from an older version or
+    written by hand.
+    """
     step, most = _positive(saved.measured, _STEP), _positive(saved.measured, _MOST)
     if step is None or most is None or most < step:
         return None

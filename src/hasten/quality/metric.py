@@ -77,9 +77,9 @@ def _not_found(run: WholeRun, wanted: Wanted, script: str) -> str:
     if wanted.pattern is not None:
         return f"--metric {wanted.pattern.pattern!r} matched nothing that {script} printed.{printed}"
     if wanted.name and run.courses:
-        return f"{script} told no metric {wanted.name!r}; it told {', '.join(run.courses)}"
+        return f"{script} reported no metric {wanted.name!r}; it reported {', '.join(run.courses)}"
     return (
-        f"{script} told no metric.{printed} Either the script says how good its model is,\n"
+        f"{script} reported no metric.{printed} Either the script says how good its model is,\n"
         "  import hasten\n"
         "  hasten.metric(accuracy=accuracy)\n"
         "or a regular expression with one group finds it in what the script prints:\n"

@@ -56,14 +56,14 @@ class VerifyRequest:
     remarks: tuple[str, ...] = ()
     wait: bool = False  # for the end of what is measured in the same folder
     nproc: int | None = None  # ranks of a script that is distributed itself; None: it trains in one process
-    backend: str = ""  # that stands in for those that such a script names; "" for none
+    backend: str = ""  # used instead of those that such a script names; "" for none
 
 
 def verify(request: VerifyRequest, say: Callable[[str], None]) -> QualityVerdict:
     """Train both arms over all seeds, strictly one after another, and judge. ``say`` is told what runs.
 
-    Raises ScriptError if the script fails before its first step, Refusal where it cannot be followed,
-    UsageError where it tells no metric, or is distributed itself and the plan divides it, InUse while
+    Raises ScriptError if the script fails before its first step, and Refusal if it cannot be followed.
+    UsageError if it reports no metric, or is distributed itself and the plan divides it. InUse while
     something else is measured here.
     """
     machine, distribution = this_machine(), distribution_of(request.script)
@@ -113,7 +113,7 @@ def _verify_alone(
 def _train(
     request: VerifyRequest, trials: Trials, folder: Path, say: Callable[[str], None]
 ) -> tuple[Metric, list[WholeRun]]:
-    """All runs, up to the first that fails."""
+    """Train all runs, up to the first that fails."""
     wanted, label = request.wanted, request.script.label
     say(f"starting {label} once, for what it prepares before its first step")
     _prepare(trials)
@@ -163,7 +163,7 @@ def _prepare(trials: Trials) -> None:
 
 
 def _rehearse(trials: Trials, plan: Plan, label: str) -> None:
-    """Where the plan is of several processes: before anything is trained to the end."""
+    """Rehearse a plan of several processes, before anything is trained to the end."""
     try:
         trials.rehearse(plan)
     except PlanRefused as refused:
@@ -183,13 +183,13 @@ def _order(plan: Plan, seeds: int) -> list[tuple[Plan, int]]:
 
 
 def _with_quality(run: WholeRun, metric: Metric) -> WholeRun:
-    """The same run, failed where it tells no quality, or one that is not a number."""
+    """The same run, marked as failed if it reports no quality, or one that is not a number."""
     if run.failure:
         return run
     if metric.name not in run.courses:
-        return replace(run, failure=f"it told no {metric.name}, where the first baseline run did")
+        return replace(run, failure=f"it did not report {metric.name}, although the first baseline run did")
     if not math.isfinite(final(run, metric)):
-        return replace(run, failure=f"its {metric.name} is no number at the end")
+        return replace(run, failure=f"its {metric.name} is not a number at the end")
     return run
 
 

@@ -44,7 +44,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class TensorScale(Scale):
-    """The median over steps."""
+    """A tensor's gradient against the baseline's: the median of its scale over steps."""
 
     tensor: str
 

@@ -32,12 +32,12 @@ class ThreadCurve:
 
     @property
     def measured(self) -> list[tuple[ThreadPoint, Ratio]]:
-        """From one thread upwards, each with its ratio."""
+        """The points that were measured, from one thread upwards, each with its ratio."""
         return [(point, point.ratio) for point in self.points if point.ratio is not None]
 
     @property
     def missing(self) -> list[ThreadPoint]:
-        """Those that were not measured: each says why."""
+        """The points that were not measured: each says why."""
         return [point for point in self.points if point.ratio is None]
 
     @property

@@ -31,8 +31,8 @@ class LaunchJob:
     ``name`` is unique among jobs and made of letters, digits and ``-``. ``folder`` is absolute: every host
     has it. ``hosts`` are as ssh takes them, checked; empty where the engine knows its own. ``address`` and
     ``port`` are where ranks meet; "" and 0 where the engine finds them. ``node_rank``: a person starts this
-    on each host, and this one has that number; None where that is not so, or not said. ``interface``: the
-    network's, "" for that which leads to ``address``. ``environment`` is what hosts are to have set besides;
+    on each host, and this one has that number; None if that is not the case, or not given. ``interface``: the
+    network's, "" for that which leads to ``address``. ``environment`` is set on the hosts in addition;
     ``secrets`` names variables of it whose values are shown nowhere. ``options`` are the engine's own
     words. ``image``: of the container that ranks run in, "" for none.
     """
@@ -63,9 +63,9 @@ class LaunchJob:
 
 @dataclass(frozen=True)
 class Launched:
-    """What an engine of ours tells each rank, beside what the launcher itself does.
+    """What an engine of ours tells each rank, in addition to what the launcher itself does.
 
-    ``threads``: the user's own OMP_NUM_THREADS; "" where they set none, and whatever is found there is the
+    ``threads``: the user's own OMP_NUM_THREADS; "" if they set none, and whatever is found there is the
     launcher's. ``group_timeout_seconds``: how long a rank waits for the others, where the script does not
     say.
     """

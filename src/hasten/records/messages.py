@@ -166,7 +166,7 @@ class ShowProofs(Request[Proofs]):
 
 @dataclass(frozen=True)
 class Traced(Message):
-    """Of all steps so far."""
+    """The trace of all steps so far."""
 
     steps: tuple[StepTrace, ...]
 
@@ -191,14 +191,14 @@ class TellFindings(Request[Rehearsed]):
 # ---- about single steps: the guard compares them from one state with one batch
 @dataclass(frozen=True)
 class Failed(Message):
-    """In place of the answers below: why single steps cannot be compared."""
+    """Sent instead of the answers below: why single steps cannot be compared."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Written(Message):
-    """The file is there."""
+    """The requested file was written."""
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ class CompareStep(Request[Compared | Failed]):
 
 @dataclass(frozen=True)
 class Shapes(Message):
-    """Of every tensor in the state dicts of models and optimizers, by name."""
+    """The shape of every tensor in the state dicts of models and optimizers, by name."""
 
     shapes: Mapping[str, tuple[int, ...]]
 

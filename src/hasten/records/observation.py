@@ -175,6 +175,7 @@ class Observation:
 
     @property
     def training_loaders(self) -> tuple[Loader, ...]:
+        """The loaders whose batches reached a training step."""
         return tuple(loader for loader in self.loaders if loader.training)
 
     @property

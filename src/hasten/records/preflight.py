@@ -1,4 +1,4 @@
-"""What hosts that are to train together are like, and the ways between them."""
+"""What hosts that are to train together are like, and the links between them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 @dataclass(frozen=True)
 class HostFacts:
     """``alike``: what all hosts must have in common, by what it is called. ``files``: digests of the script
-    and of the modules beside it. ``given``: digests of files and folders that the command line names;
+    and of the modules next to it. ``given``: digests of files and folders that the command line names;
     ``named``: of those that the script does, by path.
     """
 
@@ -35,7 +35,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Link:
-    """Between two hosts, by their numbers. ``failed``: why nothing came through, "" where it did."""
+    """Between two hosts, by their numbers. ``failed``: why nothing came through, "" if it did."""
 
     one: int
     other: int
@@ -55,10 +55,13 @@ class Fault:
 
 @dataclass(frozen=True)
 class Preflight:
+    """What a check of the hosts has found."""
+
     hosts: tuple[Host, ...]
     links: tuple[Link, ...]
     faults: tuple[Fault, ...]
 
     @property
     def ready(self) -> bool:
+        """Whether they can train together."""
         return not any(fault.stops for fault in self.faults)

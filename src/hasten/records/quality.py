@@ -31,8 +31,8 @@ class MetricValue:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """Of a whole training, which runs without a conversation. ``step_ends`` by ``time.monotonic()``, one
-    clock for all processes of a machine; ``losses`` of the last step that had any; ``remarks`` are what
+    """The summary of a whole training, which runs without requests. ``step_ends`` by ``time.monotonic()``,
+    one clock for all processes of a machine; ``losses`` of the last step that had any; ``remarks`` are what
     ``hasten run`` would say; ``worked``: techniques that had an effect, None if not checked.
     """
 
@@ -76,7 +76,7 @@ class Tolerance:
     relative: bool = True
 
     def of(self, value: float) -> float:
-        """In the metric's own units, if the baseline has ``value``."""
+        """The tolerance in the metric's own units, if the baseline has ``value``."""
         return self.amount * abs(value) if self.relative else self.amount
 
 

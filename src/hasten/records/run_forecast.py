@@ -46,7 +46,7 @@ class RunLength:
 
     @property
     def epochs(self) -> int | None:
-        """None if it is not a whole number."""
+        """The number of epochs; None if it is not a whole number."""
         if not self.steps or not self.epoch_steps or self.steps % self.epoch_steps:
             return None
         return self.steps // self.epoch_steps

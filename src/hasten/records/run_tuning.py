@@ -1,4 +1,4 @@
-"""What a run is told that tries techniques while it trains."""
+"""The settings of a run that tries techniques while it trains."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .plan import BASELINE, Plan
 @dataclass(frozen=True)
 class RunTuning:
     """Techniques of risk "exact" are tried, and ``passed``: what the guard has passed with this script, here.
-    ``steps`` that the run takes, None where nobody knows. ``at_once``: in its first steps; the
+    ``steps`` that the run takes, None if that is not known. ``at_once``: in its first steps; the
     question is opened again after so many steps, or seconds, where these are given.
     """
 

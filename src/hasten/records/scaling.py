@@ -111,7 +111,7 @@ class Scaled:
 class ScalingForecast:
     """``same``: with the script's own global batch, the same training. ``grown``: with a batch for each
     worker as large as the script's, which is another training. ``pays_up_to``: so many workers, of which
-    twice as many train less than 1.1 times as fast; the most that were looked at where there are none such.
+    twice as many train less than 1.1 times as fast; the most that were looked at if there is no such number.
     """
 
     workload: Workload

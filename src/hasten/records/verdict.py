@@ -89,6 +89,7 @@ class GuardVerdict:
 
     @property
     def passed(self) -> bool:
+        """Whether accuracy held."""
         return self.accuracy == "held"
 
     @property
@@ -96,4 +97,5 @@ class GuardVerdict:
         return self.accuracy == "not checked"
 
     def differs_in(self, what: str) -> bool:
+        """Whether an invariant of this kind differed (``Difference.what``)."""
         return any(difference.what == what for difference in self.invariants.differing)

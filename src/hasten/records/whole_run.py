@@ -64,7 +64,7 @@ class WatchedRun:
         return named(self.parts, name)
 
     def share(self, name: str) -> float:
-        """Of the wall clock that was watched, 0 to 1."""
+        """The share of the watched wall clock that these parts take, 0 to 1."""
         return self.part(name).seconds / self.seconds if self.seconds > 0 else 0.0
 
 
@@ -87,7 +87,7 @@ class Account:
         return named(self.parts, name)
 
     def share(self, *names: str) -> float:
-        """Of the account's seconds, 0 to 1."""
+        """The share of the account's seconds that these parts take, 0 to 1."""
         seconds = self.seconds
         return sum(self.part(name).seconds for name in names) / seconds if seconds > 0 else 0.0
 
@@ -110,6 +110,7 @@ def account_of(run: WatchedRun) -> Account:
 
 
 def named(parts: tuple[Part, ...], name: str) -> Part:
+    """The part of that name; an empty one if there is none."""
     return next((part for part in parts if part.name == name), Part(name, 0.0, 0))
 
 

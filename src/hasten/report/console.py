@@ -18,8 +18,8 @@ _PLAIN_WIDTH = 110  # characters, when there is no terminal
 def open_console(stream: TextIO, width: int = _PLAIN_WIDTH) -> Console:
     """Prints every string as it is, without markup, and makes control characters visible, in tables too.
 
-    ``width``: in characters, used when it is no terminal. Printing raises OutputLost if ``stream`` cannot
-    take it.
+    ``width``: in characters, used if ``stream`` is not a terminal. Printing raises OutputLost if ``stream``
+    cannot take it.
     """
     from rich.console import Console, ConsoleOptions
     from rich.segment import Segment

@@ -96,7 +96,7 @@ def _pays_words(found: RunForecast, tune_seconds: float) -> str:
 
 
 def counted(count: int, what: str) -> str:
-    """ "1 epoch", "1,200 epochs"."""
+    """A number of things: "1 epoch", "1,200 epochs"."""
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
@@ -122,5 +122,5 @@ def _unit(seconds: float) -> tuple[str, float]:
 
 
 def _number(value: float) -> str:
-    """With one decimal if it has fewer than three digits before the point."""
+    """The number as text, with one decimal if it has fewer than three digits before the point."""
     return f"{value:,.{0 if abs(value) >= 100 else 1}f}"

@@ -147,7 +147,7 @@ def _budget_words(budget: TooLittleTime) -> str:
 
 
 def shortfall_words(seen: Shortfall | None) -> str:
-    """What a tune's end takes that does not fit; "" where the budget is spent, or that is not known."""
+    """What a tune's end takes that does not fit; "" if the budget is spent, or that is not known."""
     if seen is None or seen.spent > _ENDED * seen.of:
         return ""
     text = f"after {seen.spent:.0f} s of {seen.of:.0f} s that takes {seen.needed:.0f} s more"

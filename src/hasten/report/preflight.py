@@ -28,7 +28,7 @@ def lines_of(found: Preflight) -> list[str]:
         rows.append(["clock", *(f"{host.clock_seconds:+.3f} s" for host in hosts)])
     lines = _aligned(rows)
     if found.links:
-        ways = [["way", "latency", "bandwidth"]]
+        ways = [["link", "latency", "bandwidth"]]
         for link in found.links:
             way = f"{hosts[link.one].name} - {hosts[link.other].name}"
             speed = f"{link.bytes_per_second / 1e6:.0f} MB/s"
@@ -39,11 +39,12 @@ def lines_of(found: Preflight) -> list[str]:
 
 
 def in_words(fault: Fault) -> str:
-    return f"{'error' if fault.stops else 'remark'}: {fault.text}. {fault.advice}"
+    """A fault with its advice, in one line."""
+    return f"{'error' if fault.stops else 'warning'}: {fault.text}. {fault.advice}"
 
 
 def summary(found: Preflight) -> str:
-    """One line."""
+    """The result of a check of the hosts, in one line."""
     ranks = sum(len(host.ranks) for host in found.hosts)
     many = f"{_many(len(found.hosts), 'host')}, {_many(ranks, 'rank')}"
     if not found.ready:
@@ -54,7 +55,7 @@ def summary(found: Preflight) -> str:
     slowest = min(ways, key=lambda link: link.bytes_per_second)
     pair = f"{found.hosts[slowest.one].name} - {found.hosts[slowest.other].name}"
     return (
-        f"{many}: alike; the slowest way, {pair}, has {slowest.latency_seconds * 1e3:.2f} ms and "
+        f"{many}: alike; the slowest link, {pair}, has {slowest.latency_seconds * 1e3:.2f} ms and "
         f"{slowest.bytes_per_second / 1e6:.0f} MB/s"
     )
 

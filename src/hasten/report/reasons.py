@@ -18,6 +18,7 @@ _INSTEAD = {  # of what was found
 _THEREFORE = {
     "settings stay": ": the previous settings stay",
     "not kept": ": not kept",
+    "too small": ": not kept, because it may be below 3% and each process pays for the set-up",
     "undecided": ": not conclusive, kept",
 }
 _AT_THE_CHECK = {
@@ -67,7 +68,7 @@ def _over_words(reason: Reason) -> str:
 
 
 def _left_out_words(reason: Reason) -> str:
-    """About what confirmation removed."""
+    """Why confirmation left a technique out."""
     if reason.found == "failed":
         return f"left out: the plan with it failed{_over_words(reason)}: {reason.failure}"
     not_confirmed = (
@@ -109,7 +110,7 @@ def _together_words(reason: Reason) -> str:
 
 def why_not_words(why: WhyNot) -> str:
     """Why a technique, or settings of it, were not tried."""
-    if why.code == "said":
+    if why.code in ("said", "by name", "not named", "excluded"):
         return why.text
     if why.code == "risk":
         return f"the risk here is {why.risk!r}, above --risk {why.allowed}"

@@ -14,7 +14,7 @@ _COLUMNS = ("workers", "hosts", "samples each", "step", "samples/s", "efficiency
 
 
 def scaling_lines(found: ScalingForecast, assumed: Sequence[str]) -> list[str]:
-    """``assumed``: what nobody measured, a clause each."""
+    """Print the prediction. ``assumed``: what was not measured, a clause each."""
     return [
         *_measured(found),
         "",
@@ -31,7 +31,7 @@ def scaling_lines(found: ScalingForecast, assumed: Sequence[str]) -> list[str]:
 
 
 def scaling_json(found: ScalingForecast, assumed: Sequence[str]) -> dict[str, Any]:
-    """All of it, in seconds, bytes and samples."""
+    """The whole prediction, in seconds, bytes and samples."""
     content = to_json(found)
     assert isinstance(content, dict)
     return {**content, "assumed": list(assumed)}

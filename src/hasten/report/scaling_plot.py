@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def check_drawing() -> None:
-    """Raises UsageError where matplotlib is not installed."""
+    """Raises UsageError if matplotlib is not installed."""
     from importlib.util import find_spec
 
     if find_spec("matplotlib") is None:
@@ -22,7 +22,7 @@ def check_drawing() -> None:
 def draw(found: ScalingForecast, path: str, title: str) -> None:
     """Writes the picture to ``path``, in the format of its ending (.svg, .png, .pdf).
 
-    Raises UsageError where ``path`` cannot be written.
+    Raises UsageError if ``path`` cannot be written.
     """
     from matplotlib.figure import Figure
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from ..records.cause import Cause
 from ..records.observation import Loader, Observation
 from ..records.phases import median_phases, phase_share, samples_per_step, step_seconds
-from ..records.result import Refused, Tried, TuneResult
+from ..records.result import Tried, TuneResult
 from ..units import seconds_words
 from .caution import caution_words
 from .conclusion import conclusion_words, looks_words
 from .forecast import forecast_lines
 from .guard import accuracy_words, advice
-from .reasons import reason_words, why_not_words
+from .not_tried import not_tried_lines
+from .reasons import reason_words
 from .threads import thread_lines
 from .whole_run import print_run, print_start
 from .words import (
@@ -61,7 +62,7 @@ def print_tune(result: TuneResult, console: Console, script: str, plan_path: Pat
         console.print(line)
     for line in thread_lines(result.threads) if result.threads is not None else []:
         console.print(line)
-    for line in _not_tried_lines(result.refused):
+    for line in not_tried_lines(result.refused, script):
         console.print(line)
     console.print()
     console.print(_verdict(result), style="bold")
@@ -84,23 +85,6 @@ def _earlier_lines(tried: Sequence[Tried]) -> list[str]:
         "itself is checked and confirmed again.",
         "To measure everything again: hasten tune --fresh",
     ]
-
-
-def _not_tried_lines(refused: Sequence[Refused]) -> list[str]:
-    """Techniques with the same reason share a line; those in the plan are listed separately."""
-    kept = [
-        row.technique for row in refused if any(why.code == "no time in combination" for why in row.reasons)
-    ]
-    by_reason: dict[str, list[str]] = {}
-    for row in refused:
-        if row.technique not in kept:
-            by_reason.setdefault("; ".join(map(why_not_words, row.reasons)), []).append(row.technique)
-    lines = [f"  {', '.join(names)}: {reason}" for reason, names in by_reason.items()]
-    lines = ["\nNot tried:", *lines] if lines else []
-    if kept:
-        lines.append(f"\nIn the plan, not measured again in combination with the others: {', '.join(kept)}.")
-        lines.append("  The rest of the budget was for checking and confirming it.")
-    return lines
 
 
 _TRIED_WIDTH, _WITH_WIDTH = 24, 14  # characters: long text is folded to keep results readable
@@ -197,7 +181,7 @@ def _next(result: TuneResult, script: str, plan_path: Path) -> list[str]:
     if result.plan:
         return [f"The plan is in {plan_path}. Train under it:", run]
     if result.outcome == "not-checked" and result.guard is not None:
-        return [f"No plan was written. {advice(result.guard.why_not)}"]
+        return [f"No plan is confirmed. {advice(result.guard.why_not)}"]
     return ["Train as before; nothing tried makes it faster here."]
 
 

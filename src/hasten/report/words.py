@@ -73,12 +73,14 @@ def with_words(plan: Plan) -> str:
 
 
 def number_words(value: float) -> str:
-    """With at least two significant digits, and no more decimals than that needs: "4,507", "3.1", "0.043"."""
+    """A number with at least two significant digits, and only the decimals that needs: "4,507", "3.1",
+    "0.043".
+    """
     return _significant(value, 2)
 
 
 def percent_words(share: float, digits: int) -> str:
-    """With this many significant digits: 0.0006512 is "0.065%" with two."""
+    """A share in percent with this many significant digits: 0.0006512 is "0.065%" with two."""
     return f"{_significant(100 * share, digits)}%"
 
 

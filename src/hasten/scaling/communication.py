@@ -15,7 +15,7 @@ from ..records.scaling import Cluster, Link, Workload
 
 
 def ring_seconds(workers: int, amount_bytes: float, link: Link) -> float:
-    """Of one all-reduce of ``amount_bytes`` by a ring over links that are all alike."""
+    """Seconds of one all-reduce of ``amount_bytes`` by a ring over links that are all alike."""
     if workers < 2:
         return 0.0
     messages = 2 * (workers - 1)

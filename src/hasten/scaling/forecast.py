@@ -68,7 +68,7 @@ def scaled(workload: Workload, cluster: Cluster, workers: int) -> Scaled:
 
 
 def _communication(workload: Workload, cluster: Cluster, workers: int, backward_seconds: float) -> Range:
-    """From all that a backward pass can hide to nothing of it."""
+    """Seconds of a step's communication, from the backward pass hiding all that it can to hiding nothing."""
     hidden, bare = (
         exposed_seconds(workers, workload, cluster, backward_seconds, overlapped)
         for overlapped in (True, False)
@@ -77,7 +77,7 @@ def _communication(workload: Workload, cluster: Cluster, workers: int, backward_
 
 
 def _availability(cluster: Cluster, hosts: int) -> float:
-    """To first order: https://doi.org/10.1145/361147.361115 (Young, 1974)."""
+    """The share of time not lost to failures, to first order: https://doi.org/10.1145/361147.361115."""
     if cluster.host_failure_seconds is None:
         return 1.0
     lost = cluster.checkpoint_seconds / 2 + cluster.restart_seconds

@@ -17,7 +17,7 @@ def fitted(runs: Mapping[int, Sequence[Sequence[float]]], backward_share: float)
     number the script's own.
 
     With one number of samples nothing says how much of a step is fixed: the bounds are none of it and all of
-    it. Raises ValueError where there are no steps.
+    it. Raises ValueError if there are no steps.
     """
     runs = {samples: [*filter(None, of_each)] for samples, of_each in sorted(runs.items())}
     medians = {samples: _median(of_each) for samples, of_each in runs.items() if of_each}
@@ -40,7 +40,7 @@ def _median(of_each: Sequence[Sequence[float]]) -> float:
 
 
 def _through(medians: Mapping[int, float]) -> Line:
-    """By least squares of relative errors, with neither part below zero."""
+    """The line through these points by least squares of relative errors, with neither part below zero."""
     weights = {samples: 1 / value**2 for samples, value in medians.items()}
     total = sum(weights.values())
     mean_x = sum(weights[x] * x for x in medians) / total

@@ -14,7 +14,9 @@ _DTYPE_BYTES = {"float64": 8, "bfloat16": 2, "float16": 2}  # others: 4
 
 
 def workload_of(observation: Observation, runs: Mapping[int, Sequence[Sequence[float]]]) -> Workload:
-    """``runs``: as ``fitted`` takes them. Raises Refusal where it is not known what a step trains."""
+    """The workload from what was observed. ``runs``: as ``fitted`` takes them. Raises Refusal if it is not
+    known on how many samples a step trains.
+    """
     if not any(runs.values()):
         raise Refusal(
             "hasten scale needs a training whose batches come from a DataLoader: without one it does not "

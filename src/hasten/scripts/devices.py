@@ -34,7 +34,7 @@ class _Edit:
 
 
 def hard_coded_devices(script: Script) -> list[HardCoded]:
-    """Those of the script and of the modules next to it that it imports, in order.
+    """The hard-coded devices of the script and of the modules next to it that it imports, in order.
 
     A device chosen by a check (``"cuda" if torch.cuda.is_available() else "cpu"``, or inside an ``if`` that
     checks) is not hard-coded. Raises UsageError if the script cannot be read.

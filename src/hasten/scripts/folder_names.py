@@ -34,12 +34,12 @@ def folder_name(path: Path, module: str | None = None) -> str:
 
 
 def way_to(path: Path) -> str:
-    """From the working directory, without links: it stays the same when a project is moved as a whole."""
+    """The way from the working directory, without links: it stays the same when a whole project is moved."""
     return os.path.relpath(os.path.realpath(path), os.path.realpath("."))
 
 
 def old_folder_name(path: Path, module: str | None = None) -> str:
-    """Its name when scripts of one name in several folders shared one."""
+    """The folder's name in versions in which scripts of one name in several folders shared one."""
     return module or path.stem
 
 

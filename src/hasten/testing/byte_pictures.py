@@ -1,4 +1,4 @@
-"""Pictures of bytes that become tensors by the last of their transforms, as torchvision's do."""
+"""Images of bytes that a transform turns into float tensors, as with torchvision."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.utils.data import Dataset
 
 
 class Compose:
-    """As torchvision's."""
+    """Applies transforms one after another, like torchvision's class of this name."""
 
     def __init__(self, transforms: Sequence[Callable[[Any], Any]]) -> None:
         self.transforms = list(transforms)
@@ -22,14 +22,14 @@ class Compose:
 
 
 class ToTensor:
-    """Of a tensor of bytes: Pillow is not needed."""
+    """Bytes 0 to 255 as float32 from 0 to 1. It takes a tensor, so Pillow is not needed."""
 
     def __call__(self, picture: Any) -> Any:
         return picture.float().div(255)
 
 
 class Normalize:
-    """As torchvision's."""
+    """Subtracts a mean and divides by a deviation, one of each per channel, like torchvision's."""
 
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         self.mean, self.std = mean, std
@@ -40,7 +40,7 @@ class Normalize:
 
 
 class BytePictures(Dataset[tuple[torch.Tensor, int]]):
-    """Forty small pictures with labels, turned by chance when they are drawn."""
+    """Forty images (3, 8, 8) with labels 0 to 3; each is flipped with probability 0.5 whenever it is read."""
 
     def __init__(self) -> None:
         generator = torch.Generator().manual_seed(7)

@@ -1,4 +1,4 @@
-"""Texts as tutorials prepare them: ids padded to a fixed length, and a classifier that masks the padding."""
+"""Texts as in tutorials: token ids padded to a fixed length, and a classifier that masks the padding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _WORDS = 50
 
 
 class PaddedTexts(Dataset[tuple[torch.Tensor, int]]):
-    """Texts of 3 to ``longest`` words, padded with zeros. An entry is a pair of ids and a label."""
+    """Texts of 3 to ``longest`` words, padded with ``pad`` to ``width``.
+
+    A sample is a pair: ids (width,) in int64, and a label from 0 to 3.
+    """
 
     def __init__(self, longest: int = 13, width: int = WIDTH, pad: int = 0, count: int = 40) -> None:
         generator = torch.Generator().manual_seed(7)
@@ -28,7 +31,10 @@ class PaddedTexts(Dataset[tuple[torch.Tensor, int]]):
 
 
 class TextClassifier(torch.nn.Module):
-    """One layer of attention over embeddings, and a mean over what is not padding."""
+    """One transformer layer over embeddings, then the mean over all words that are not padding.
+
+    Takes ids (batch, words) and returns logits (batch, 4).
+    """
 
     def __init__(self, dropout: float = 0.0) -> None:
         super().__init__()
@@ -38,6 +44,7 @@ class TextClassifier(torch.nn.Module):
         self.out = torch.nn.Linear(16, 4)
 
     def forward(self, ids: Any) -> Any:
+        """Logits (batch, 4) of ids (batch, words)."""
         padding = ids == 0
         hidden = self.embedding(ids) + self.positions[: ids.shape[1]]
         hidden = self.layer(hidden, src_key_padding_mask=padding)

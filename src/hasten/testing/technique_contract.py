@@ -1,4 +1,4 @@
-"""What every technique must hold to, as functions that raise AssertionError. Tests run them over the
+"""The contract of every technique, as functions that raise AssertionError. Tests run them on the whole
 catalogue.
 """
 
@@ -27,7 +27,7 @@ _STEPS = 4
 
 
 def check_switching_alone_leaves_no_trace(bench: Workbench, plan: Plan) -> None:
-    """Installed and removed with no step between, every bit is as before."""
+    """Installing and removing the plan, with no step in between, leaves every bit as it was."""
     bench.train(2)
     before = bench.bits()
     bench.switchboard.switch(plan)
@@ -36,8 +36,8 @@ def check_switching_alone_leaves_no_trace(bench: Workbench, plan: Plan) -> None:
 
 
 def check_steps_leave_no_trace(bench: Workbench, *plans: Plan) -> None:
-    """Steps under the plans, one after another, then a snapshot restored: training goes on bit for bit."""
-    bench.set_to_none = False  # as some techniques need it, and as none must mind
+    """Take steps under each plan in turn, then restore a snapshot: training goes on bit for bit."""
+    bench.set_to_none = False  # some techniques need it, and all must work with it
     bench.train(2)
     start = bench.snapshot()
     expected = bench.train(_STEPS)
@@ -67,7 +67,7 @@ def check_training_stays_close(bench: Workbench, plan: Plan, relative: float) ->
 
 
 def check_proof(bench: Workbench, name: str) -> None:
-    """The proof holds after steps under the technique, and fails where none was taken."""
+    """The proof reports an effect after steps under the technique, and none before the first."""
     bench.set_to_none = False
     with CIRCUMSTANCES.get(name, nullcontext)():
         bench.evaluates = IN_EVALUATIONS.get(name)
@@ -82,7 +82,7 @@ def check_proof(bench: Workbench, name: str) -> None:
 
 
 def check_later_training(bench: Workbench, name: str) -> None:
-    """The proof holds for a training that begins when another has ended, as cross-validation has them."""
+    """The proof holds for a training that begins after another has ended, as in cross-validation."""
     bench.set_to_none = False
     with CIRCUMSTANCES.get(name, nullcontext)():
         bench.evaluates = IN_EVALUATIONS.get(name)
@@ -93,7 +93,7 @@ def check_later_training(bench: Workbench, name: str) -> None:
         bench.train(1)
         bench.training.steps += 1
         bench.training.changed = True
-        bench.switchboard.refresh(prepare=True)  # as a worker does where it is the first step's batch
+        bench.switchboard.refresh(prepare=True)  # as a worker does at the first step's batch
         bench.training.steps += 1
         bench.train(_STEPS)
         (proof,) = bench.switchboard.proofs()
@@ -102,8 +102,8 @@ def check_later_training(bench: Workbench, name: str) -> None:
 
 
 def check_what_the_script_drops_is_freed(bench: Workbench, name: str) -> None:
-    """A training that is over leaves its model and its optimizer nowhere, though no other has begun to
-    step: the script may have no room for two.
+    """Nothing keeps the model and optimizer of a training that is over, even before the next one takes a
+    step: there may not be enough memory for two.
     """
     bench.set_to_none = False
     with CIRCUMSTANCES.get(name, nullcontext)():
@@ -123,9 +123,7 @@ def check_what_the_script_drops_is_freed(bench: Workbench, name: str) -> None:
 
 
 def check_checkpoints_look_the_same(bench: Workbench, plan: Plan) -> None:
-    """What the script saves while the plan is in force has the keys, shapes and flags it has without
-    hasten.
-    """
+    """Checkpoints saved while the plan is in force have the same keys, shapes and flags as without hasten."""
     bench.train(2)
     plain_model, plain_optimizer = bench.model.state_dict(), copy.deepcopy(bench.optimizer.state_dict())
     bench.switchboard.switch(plan)
@@ -142,13 +140,14 @@ def check_checkpoints_look_the_same(bench: Workbench, plan: Plan) -> None:
 
 
 def bench_of(name: str, device: str) -> AbstractContextManager[Workbench]:
-    """The training in which the technique finds something to do."""
+    """A training in which the technique has something to do."""
     return BENCHES[name](device) if name in BENCHES else workbench(device=device)
 
 
 def trained_from_the_start(bench: Workbench, plan: Plan) -> tuple[list[float], dict[str, object]]:
-    """Losses and bits of a training whose process started under the plan's techniques of process scope. Of
-    exact ones they are the baseline's, and so is where the random streams are left; the proof holds.
+    """Losses and bits of a training whose process started under the plan's techniques of process scope.
+
+    For exact techniques both equal the baseline's, and so does the final RNG state. The proof must hold.
     """
     bench.switchboard.start(plan)
     bench.switchboard.switch(plan)
@@ -165,38 +164,39 @@ CATALOG_SETTINGS: dict[str, Settings] = {
     "threads": {"count": 1},
     "loader_workers": {"count": 1},
     "matmul_precision": {"precision": "medium", "convolutions": True},
-    "compile": {"backend": "aot_eager"},  # all but the kernels, which take a C++ compiler half a minute
+    "compile": {"backend": "aot_eager"},  # without kernels: compiling those takes half a minute
 }
-"""Settings for techniques that need some."""
+"""Settings for techniques that cannot do without."""
 
 BENCHES: dict[str, Callable[[str], AbstractContextManager[Workbench]]] = {
     "pad_trim": lambda device: workbench(PaddedTexts(), make_model=TextClassifier, device=device),
     "batched_to_tensor": lambda device: workbench(BytePictures(), device=device),
     "uint8_transfer": lambda device: workbench(BytePictures(), device=device),
 }
-"""Trainings on a device in which a technique finds something to do; the usual one has nothing for it."""
+"""Trainings for techniques that have nothing to do in the usual one."""
 
 CIRCUMSTANCES: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "debugging_off": lambda: torch.autograd.set_detect_anomaly(True)
 }
-"""Contexts in which a technique finds something to do."""
+"""Contexts for techniques that have nothing to do outside of them."""
 
 IN_EVALUATIONS: dict[str, Context] = {
     "graph_free_evaluation": nullcontext,
     "evaluation_bf16": torch.no_grad,
     "evaluation_in_ram": torch.no_grad,
 }
-"""Techniques that find nothing to do while a script only trains, and how it evaluates for them."""
+"""Techniques that act only in evaluations, and the context in which the script evaluates for them."""
 
 
 def plan_of(*names: str) -> Plan:
-    """The plan of these techniques with the settings that the contract tries them with."""
+    """The plan of these techniques, with the settings that the contract tests them with."""
     return Plan({name: CATALOG_SETTINGS.get(name, {}) for name in names})
 
 
 def live_on(kind: str) -> list[str]:
-    """What can be switched in a training on devices of a kind ("cpu", "cuda"), whatever this machine has:
-    where a processor lacks instructions, flags are set and taken back all the same.
+    """Techniques that can be switched during a training on devices of a kind ("cpu", "cuda").
+
+    What this machine has plays no role: flags can be set and reset even if the processor lacks instructions.
     """
     return [
         name
@@ -206,12 +206,12 @@ def live_on(kind: str) -> list[str]:
 
 
 def pairs_of(names: list[str]) -> list[tuple[str, str]]:
-    """Every ordered pair of techniques that may be on together."""
+    """Every ordered pair of techniques that do not exclude each other."""
     return [(a, b) for a, b in permutations(names, 2) if within(plan_of(a, b)) is None]
 
 
 LIVE = live_on("cpu")
-"""What can be switched in a training on a CPU. The others have tests of their own."""
+"""Techniques that can be switched during a training on a CPU. The others have tests of their own."""
 
 PAIRS = pairs_of(LIVE)
 
@@ -221,8 +221,8 @@ STARTED = [
     if technique.layer == "data" and technique.start is not Technique.start
     if name not in IN_EVALUATIONS and technique.risk == "exact"
 ]
-"""Techniques that a process starts under, that train the same and end with its seams. What those of the
-environment start (thread pools, affinity) stays: their tests have processes of their own.
+"""Exact techniques that take effect when a process starts and end when its seams are undone. Those of the
+environment (thread pools, affinity) cannot be undone, so their tests start processes of their own.
 """
 
 

@@ -23,12 +23,12 @@ from ..records.plan import BASELINE
 
 Snapshot = dict[str, Any]
 LossOf = Callable[[torch.nn.Module, Any, Any], Any]
-"""(model, inputs, labels) -> the loss of a batch"""
+"""(model, inputs, labels) -> the loss of a batch."""
 Context = Callable[[], AbstractContextManager[object]]
 
 
 class Pictures(Dataset[tuple[torch.Tensor, int]]):
-    """Forty small pictures with labels, the same whenever they are drawn."""
+    """Forty images (3, 8, 8) with labels 0 to 3, the same whenever they are read."""
 
     def __init__(self) -> None:
         generator = torch.Generator().manual_seed(7)
@@ -42,6 +42,7 @@ class Pictures(Dataset[tuple[torch.Tensor, int]]):
 
 
 def small_cnn() -> torch.nn.Module:
+    """Two convolutions and a linear layer: images (batch, 3, 8, 8) to logits (batch, 4)."""
     return torch.nn.Sequential(
         torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.ReLU()),
         torch.nn.Sequential(torch.nn.Conv2d(8, 8, 3, padding=1), torch.nn.ReLU()),
@@ -51,7 +52,7 @@ def small_cnn() -> torch.nn.Module:
 
 
 def normed_cnn() -> torch.nn.Module:
-    """The same with a batch norm after its second convolution."""
+    """``small_cnn`` with batch norm after its second convolution."""
     model = small_cnn()
     second = model.get_submodule("1")
     assert isinstance(second, torch.nn.Sequential)
@@ -60,18 +61,17 @@ def normed_cnn() -> torch.nn.Module:
 
 
 def adam_by_parameter(parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
-    """With a group for each parameter."""
+    """Adam with a parameter group for each parameter."""
     return torch.optim.Adam([{"params": [parameter]} for parameter in parameters])
 
 
 def of_classes(model: torch.nn.Module, inputs: Any, labels: Any) -> Any:
+    """The cross-entropy of a batch."""
     return torch.nn.functional.cross_entropy(model(inputs), labels)
 
 
 class Workbench:
-    """``train(k)`` takes k steps; ``snapshot`` and ``restore`` go back to where it was, random streams
-    included.
-    """
+    """``train(k)`` takes k steps; ``restore`` goes back to a ``snapshot``, RNG states included."""
 
     def __init__(
         self,
@@ -94,11 +94,11 @@ class Workbench:
         self._begin(dataset)
         self.losses: list[float] = []
         self.loss_of = loss_of
-        self.evaluates: Context | None = None  # after every step, on its batch, within this
-        self.set_to_none = True  # what the script asks of zero_grad: torch's default
+        self.evaluates: Context | None = None  # if set: evaluate each step's batch, within this
+        self.set_to_none = True  # what the script passes to zero_grad: torch's default
 
     def begin(self) -> None:
-        """Another training, of a model, an optimizer and a data set of its own."""
+        """Begin another training, with its own model, optimizer and data set."""
         self._begin(copy.deepcopy(self.loader.dataset))
 
     def _begin(self, dataset: Dataset[Any]) -> None:
@@ -111,7 +111,7 @@ class Workbench:
         self.training.step_ended()
 
     def train(self, steps: int) -> list[float]:
-        """Take ``steps`` steps from the beginning of an epoch; the losses."""
+        """Take ``steps`` steps from the beginning of an epoch. Returns their losses."""
         losses: list[float] = []
         while len(losses) < steps:
             for inputs, labels in self.loader:
@@ -131,6 +131,7 @@ class Workbench:
         return losses
 
     def snapshot(self) -> Snapshot:
+        """Copies of the model's and the optimizer's state, and the RNG states, for ``restore``."""
         return {
             "model": copy.deepcopy(self.model.state_dict()),
             "optimizer": copy.deepcopy(self.optimizer.state_dict()),
@@ -138,12 +139,13 @@ class Workbench:
         }
 
     def restore(self, snapshot: Snapshot) -> None:
+        """Go back to ``snapshot``."""
         self.model.load_state_dict(snapshot["model"])
         self.optimizer.load_state_dict(copy.deepcopy(snapshot["optimizer"]))
         set_streams(torch, snapshot["streams"])
 
     def bits(self) -> dict[str, Any]:
-        """Everything a technique could leave a trace in: values, strides, gradients, state, flags, hooks."""
+        """Everything that a technique could change: values, strides, gradients, state, flags, hooks."""
         held: dict[str, Any] = {}
         for name, parameter in self.model.named_parameters():
             gradient = parameter.grad
@@ -165,7 +167,7 @@ def workbench(
     loss_of: LossOf = of_classes,
     device: str = "cpu",
 ) -> Iterator[Workbench]:
-    """A workbench whose techniques and seams are undone at the end, whatever happened."""
+    """A workbench. At the end its techniques and seams are undone, whatever happened."""
     seams = Seams()
     try:
         data = dataset if dataset is not None else Pictures()

@@ -24,6 +24,26 @@ class Ablation:
         self._proven = frozenset(proven)
         self._undecided: dict[str, Plan] = {}  # by name: the plan it was in
 
+    def whole(
+        self,
+        plan: Plan,
+        adopted: Sequence[Sequence[str]],
+        joined: Sequence[str],
+        steadying: Collection[str],
+    ) -> Plan:
+        """``plan`` with what earns its place. ``adopted``: by a comparison each; ``joined``: together;
+        ``steadying``: measured in no comparison of its own.
+        """
+        names = [name for names in adopted for name in names]
+        alone = not joined and (not adopted or len(adopted[-1]) == 1)
+        plan = self.settle(plan, joined)
+        # the last one tried alone was measured together with all the others already
+        plan = self.settle(plan, names[:-1] if alone else names)
+        for name in steadying:
+            if name in plan.techniques:
+                plan = self.earned(plan, name)
+        return self.once_more(plan)
+
     def settle(self, plan: Plan, names: Sequence[str]) -> Plan:
         """``plan`` with those of ``names`` that earn their place. A technique that was measured together with
         one that is gone since is measured again.

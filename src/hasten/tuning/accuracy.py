@@ -37,7 +37,7 @@ class Held:
     stopped: tuple[Tried, ...] = ()
 
     def but_starts(self) -> Held:
-        """The empty plan, if only techniques that shorten the start are left: a start is no reason for a
+        """The empty plan, if only techniques that shorten the start are left: a start is not a reason for a
         plan, and steps show nothing of it. The verdict is then the last that stopped something.
         """
         if not self.stopped or not at_start(BASELINE, self.plan):

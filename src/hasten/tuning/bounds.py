@@ -1,9 +1,9 @@
-"""The most of a run that a technique can take off, told before it is tried: a small cause gives little.
-It is known where the technique says which phases of a step it makes shorter, and the training computes on the
-CPU: on a GPU what is not waited for shows in the phase that waits next.
+"""The largest share of a run that a technique can save, known before it is tried: a small cause gives little.
+It is known if the technique says which phases of a step it makes shorter, and the training computes on the
+CPU. On a GPU, work that is not waited for shows in the phase that waits next.
 
-The shares change with each gain: what is adopted makes steps shorter, so that what is left takes more of
-them, or less where it was that. The live comparison that found the gain has timed its phases, too.
+The shares change with each gain: the phase that became shorter takes a smaller share of a step, and the
+others a larger one. The live comparison that found the gain has timed the phases, too.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _WAITS_TOO = ("evaluation", "first batches", "garbage")  # other parts in which 
 
 @dataclass(frozen=True)
 class Bounds:
-    """``phases`` of a ``step``, and ``others``: parts of a run, for each of its steps; all in plain steps, so
-    that the first step is 1. Empty where nothing is known. ``in_background``: processes of a loader make
-    batches, beside the phases.
+    """Times of the ``phases`` of a ``step``, and of ``others``, parts of a run outside of steps, divided by
+    its steps. The unit is the time of a plain step, so ``step`` is 1 at first. Empty if nothing is known.
+    ``in_background``: a loader's processes make batches while the phases run.
     """
 
     phases: Mapping[str, float] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Bounds:
 
     @classmethod
     def seen(cls, facts: Facts) -> Bounds:
-        """As the script was watched."""
+        """The bounds by what was seen of the watched script."""
         seen, run = facts.observation, account(facts)
         in_steps = run.part("steps").seconds if run is not None else 0.0
         if not facts.on_cpu or not seen.steps or (run is not None and not in_steps):
@@ -48,28 +48,28 @@ class Bounds:
         return cls(phases, 1.0, others, any(loader.workers for loader in seen.training_loaders))
 
     def of(self, technique: type[Technique]) -> float | None:
-        """0 to 1; None where it is not known."""
+        """The largest share of a run that the technique can save, 0 to 1; None if it is not known."""
         named = technique.phases
         if not named or not self.phases or ("data" in named and self.in_background):
             return None
         return bound_of(self.share(technique))
 
     def share(self, technique: type[Technique]) -> float:
-        """Of the run: what was timed of its phases, and of what else waits for the same."""
+        """The share of a run that its phases take, and whatever else waits for the same."""
         also = _WAITS_TOO if "data" in technique.phases else ()
         taken = sum(self.phases.get(name, 0.0) for name in technique.phases)
         taken += sum(self.others.get(name, 0.0) for name in also)
         return taken / (self.step + sum(self.others.values()))
 
     def why_not(self, technique: type[Technique]) -> WhyNot | None:
-        """Why it is not worth trying; None where it may be."""
+        """Why it is not worth trying; None if it may be."""
         bound = self.of(technique)
         if bound is None or bound >= LEAST_BOUND:
             return None
         return WhyNot("small phases", parts=technique.phases, share=self.share(technique), bound=bound)
 
     def adopting(self, trial: Trial) -> Bounds:
-        """Once its ``b`` is adopted; the same where its phases were not timed."""
+        """The bounds once the trial's ``b`` is adopted; unchanged if its phases were not timed."""
         if not (trial.phases_b and self.phases and trial.ratio is not None):
             return self
         step = self.step * trial.ratio.value

@@ -41,7 +41,7 @@ Efforts = Sequence[tuple[Plan, Effort]]
 
 @dataclass
 class Budget(Deadline):
-    """All of a tune's seconds. They are divided once the script has been watched: ``divide``."""
+    """The seconds of a whole tune. They are divided once the script has been watched: ``divide``."""
 
     costs: Costs = field(init=False)  # as estimated when it was divided
     _known: Known = field(init=False)  # what they turn out to be

@@ -19,7 +19,9 @@ from ..records.whole_run import Account, account_of
 from .bounds import Bounds
 from .candidate import Candidate
 
+NOT_NAMED = "--only names others"
 _LARGE_SHARE = 0.3  # share of a step
+_LARGE_START = 0.2  # of a run: what shortens starts is tried early then
 _UNCLEAR = ("epoch turns", "other")
 _SURE = {"first batches", "garbage", *_UNCLEAR}  # other parts may not be recognised
 LEAST_SHARE = 0.01  # of a run: a smaller part cannot gain more, and is not tried
@@ -36,7 +38,8 @@ def choose(
     refused: list[Refused] = []
     for name, technique in CATALOG.items():
         if ruled_out and name in ruled_out:
-            refused.append(Refused(name, (WhyNot("said", ruled_out[name]),)))
+            text = ruled_out[name]
+            refused.append(Refused(name, (WhyNot("not named" if text == NOT_NAMED else "said", text),)))
             continue
         reasons = [WhyNot("said", text) for text in technique.refuse(facts)]
         share = share_of(technique, facts)
@@ -45,7 +48,7 @@ def choose(
         if (small := bounds.why_not(technique)) is not None:
             reasons.append(small)
         if technique.not_tried:
-            reasons.append(WhyNot("said", technique.not_tried))
+            reasons.append(WhyNot("by name", technique.not_tried))
         found = (
             technique.risk_for(facts) if reasons else technique.risk_of(technique.options(facts)[0], facts)
         )
@@ -57,11 +60,13 @@ def choose(
             accepted.append(technique)
     names = {technique.name for technique in accepted}
     candidates = []
+    shares = {technique.name: share_of(technique, facts) for technique in accepted}
+    early = {name for name, share in shares.items() if (share or 0.0) >= _LARGE_START}
     in_turn = sorted(accepted, key=lambda technique: _turn(technique, causes))
-    for technique in _starts_before_processes(in_turn):
+    for technique in _with_starts_in_place(in_turn, early):
         options = _within(risk, technique, facts)
         together_with = [Plan(technique.together_with(settings, facts)).only(names) for settings in options]
-        candidates.append(Candidate(technique, options, together_with, share_of(technique, facts)))
+        candidates.append(Candidate(technique, options, together_with, shares[technique.name]))
     return candidates, refused
 
 
@@ -143,28 +148,27 @@ def _applies(name: str, facts: Facts) -> bool:
     return name in CATALOG and not (facts.observation.obstacles or CATALOG[name].refuse(facts))
 
 
-def _starts_before_processes(techniques: Sequence[type[Technique]]) -> list[type[Technique]]:
-    """What shortens the start alone comes before all that needs whole processes: it is cheap to compare, and
-    right in any plan.
+def _with_starts_in_place(techniques: Sequence[type[Technique]], early: set[str]) -> list[type[Technique]]:
+    """What shortens the start alone comes last: it saves seconds of a run, however long. In ``early``,
+    where starting may take much of a run, it comes before all that needs whole processes to compare steps.
     """
-    first = next((n for n, one in enumerate(techniques) if _needs_processes(one)), len(techniques))
-    late = [one for one in techniques[first:] if one.parts == ("start",)]
-    return [*techniques[:first], *late, *(one for one in techniques[first:] if one not in late)]
+    others = [one for one in techniques if one.parts != ("start",)]
+    starts = [one for one in techniques if one.parts == ("start",)]
+    first = next((n for n, one in enumerate(others) if _needs_processes(one)), len(others))
+    soon = [one for one in starts if one.name in early]
+    return [*others[:first], *soon, *others[first:], *(one for one in starts if one not in soon)]
 
 
 def _needs_processes(technique: type[Technique]) -> bool:
-    """By itself, to compare its steps."""
+    """Whether its steps must be compared in new processes; what steadies steps is left out."""
     return technique.scope != "live" and "steps" in technique.parts and not technique.steadies
 
 
 def _turn(technique: type[Technique], causes: Sequence[Cause]) -> tuple[bool, bool, float, bool, int]:
     """Sort key: by what the causes suggest, most expensive first, with what is slow to set up at the end of
     that. What needs new processes comes after everything live or, if it answers the most expensive cause,
-    after what is live for that cause. What shortens the start is compared without a step, so it comes before
-    those.
+    after what is live for that cause.
     """
-    if technique.parts == ("start",):
-        return (False, True, 0.0, True, list(CATALOG).index(technique.name))
     shares = [cause.share for cause in causes if technique.name in cause.techniques]
     share, largest = max(shares, default=0.0), max((cause.share for cause in causes), default=0.0)
     fresh = technique.scope != "live"

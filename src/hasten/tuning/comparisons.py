@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ..bench.base import Bench
+from ..bench.comparing.decisions import CLEAR_BELOW
 from ..bench.comparing.statistics import combined
+from ..inside.techniques.catalog import CATALOG
 from ..records.plan import Plan, Settings
 from ..records.reasons import Reason, WhyNot
 from ..records.result import Refused, Tried
@@ -57,7 +59,9 @@ class TimeLeft(Protocol):
 
 @dataclass(frozen=True)
 class _PutOff:
-    """Its index among what was left out, and the ``share`` of the search's time for watching."""
+    """A comparison put off: its index among what was left out, and the ``share`` of the search's time to
+    watch.
+    """
 
     at: int
     plan: Plan
@@ -105,15 +109,18 @@ class Comparisons:
 
     def judged(self, trial: Trial, kept: bool, whole: Plan) -> tuple[bool, Reason]:
         """Whether a winner is adopted, and why. ``whole``: the plan that would result. If its set-up takes
-        too long to fit the end into the budget, it is left out, and the budget that would do is named.
+        too long to fit the end into the budget, it is left out, and the budget that would do is named. A
+        slow set-up is paid in every process that follows, so its gain must be clear.
         """
         reason = reason_of(trial, kept)
+        if kept and _slow_to_set_up(trial) and trial.upper() >= CLEAR_BELOW:
+            return False, replace(reason, decision="too small")
         if not kept or self._deadline.affords_end(whole):
             return kept, reason
         return False, replace(reason, decision="too late", budget=self._deadline.enough_for(whole, 0.0))
 
     def seek(self, name: str, a: Plan, b: Plan, seconds: float) -> Seen | Unseen:
-        """Where in a run two plans that differ outside of steps can be compared."""
+        """Find out where in a run two plans that differ outside of steps can be compared."""
         self._announce(name, a)
         return self._bench.seek(a, b, seconds)
 
@@ -136,6 +143,7 @@ class Comparisons:
         return self._length.told_of(trial)
 
     def leave_out(self, name: str, why: WhyNot) -> None:
+        """Note why a technique was not tried."""
         self.left_out.append(Refused(name, (why,)))
 
     def leave_untried(self, name: str, a: Plan, b: Plan) -> None:
@@ -173,6 +181,9 @@ class Comparisons:
     def record(
         self, name: str, settings: Settings, trial: Trial, kept: bool, reason: Reason, ablation: bool = False
     ) -> None:
+        """Add a row for one technique. ``kept``: the plan keeps it; ``ablation``: measured at the end, in
+        combination with the rest of the plan.
+        """
         if kept and trial.ratio is not None and trial.method != "starts":
             self._deadline.gained(1 / trial.ratio.high)
         self.add(
@@ -194,6 +205,7 @@ class Comparisons:
         )
 
     def record_together(self, trial: Trial, together: Plan, kept: bool, again: bool) -> None:
+        """Add a row for techniques tried as one. ``again``: they will be tried again."""
         row = Tried(
             technique=TOGETHER,
             settings={},
@@ -213,3 +225,9 @@ class Comparisons:
         """Add a row to what was tried, and report it."""
         self.tried.append(row)
         self._notify(row)
+
+
+def _slow_to_set_up(trial: Trial) -> bool:
+    """Whether that is known of a technique which ``b`` has in addition."""
+    new = set(trial.b.techniques) - set(trial.a.techniques)
+    return any(name in CATALOG and CATALOG[name].slow_to_set_up for name in new)

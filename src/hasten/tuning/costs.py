@@ -49,7 +49,7 @@ class Known(Protocol):
         ...
 
     def setup(self, plan: Plan) -> float:
-        """Until a worker has all of ``plan`` in force, without its start."""
+        """Seconds until a worker has all of ``plan`` in force, without its start."""
         ...
 
 

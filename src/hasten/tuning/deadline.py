@@ -28,7 +28,7 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Below 0 once it is over."""
+        """Seconds left; below 0 once it is over."""
         return self.seconds - self.spent
 
     def left_with(self, plan: Plan) -> float:

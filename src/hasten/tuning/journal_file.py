@@ -134,7 +134,7 @@ def check_files(path: Path) -> None:
         if safe_files.check(beside) and (size := os.stat(beside).st_size) > _MOST_BYTES:
             raise unusable(path, f"{beside.name} has {size / 2**30:.1f} GiB")
     if os.path.lexists(path.with_name(path.name + _NEVER)):
-        raise unusable(path, f"{path.name}{_NEVER} lies beside it, which hasten never makes")
+        raise unusable(path, f"{path.name}{_NEVER} lies next to it, which hasten never makes")
 
 
 def _check_header(path: Path) -> None:
@@ -149,13 +149,14 @@ def _check_header(path: Path) -> None:
 
 
 def unusable(path: Path, why: str) -> UnsafeFile:
+    """The error for a journal that hasten will not open."""
     return UnsafeFile(f"the journal {path} cannot be used ({why}): move it away and run again")
 
 
 def told(path: Path, error: sqlite3.Error) -> HastenError:
     """``error``, from a journal that could not be opened, as an error for the user."""
     if "disk is full" in str(error):
-        return HastenError(f"the disk is full: the journal {path} cannot be begun. Make room")
+        return HastenError(f"the disk is full: the journal {path} cannot be created. Make room")
     told = unusable(path, str(error))
     return NotADatabase(str(told)) if any(words in str(error) for words in _BROKEN) else told
 

@@ -73,7 +73,7 @@ def _stopped(held: Held) -> set[str]:
 
 
 def keeping_for(request: TuneRequest, workspace: Workspace, facts: Facts, sources: Sources) -> Keeping:
-    """For one tune."""
+    """What keeps the best plan so far of one tune."""
     machine = facts.machine
 
     def written_for() -> dict[str, object]:

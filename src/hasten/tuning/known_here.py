@@ -32,8 +32,8 @@ class Known:
 
 
 def known_here(script: Script, machine: Machine) -> Known:
-    """By the last tune that is the same in all of that; nothing where there is none, or the journal cannot be
-    read: a run needs none.
+    """What the last tune knows that is the same in all of that. Nothing if there is none, or if the journal
+    cannot be read: a run does not need one.
     """
     versions = {
         "hasten": __version__,
@@ -55,7 +55,7 @@ def known_here(script: Script, machine: Machine) -> Known:
 
 
 def run_seconds(script: Script) -> float | None:
-    """What a plain run takes, by the last tune with these arguments; None where none saw its end."""
+    """Seconds of a plain run, by the last tune with these arguments; None if none saw its end."""
     with suppress(HastenError, OSError):
         for past in past_tunes(Workspace(script)):
             if past.result is not None and past.argv == script.argv:
@@ -83,7 +83,7 @@ def _as_it_was(script: Script, result: TuneResult) -> bool:
 
 
 def _passed(result: TuneResult) -> Plan:
-    """What a result claims has passed the guard as it stands."""
+    """The part of a result's plan that has passed the guard: what it claims, as it stands."""
     if (
         result.nproc is not None
         or result.guard is None

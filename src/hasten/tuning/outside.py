@@ -2,8 +2,10 @@
 
 A comparison of whole stretches takes long, so its possible gain is bounded first: a plain process is watched
 until the part has occurred (``Bench.seek``), and the time beyond regular steps bounds the gain. Techniques
-for a large share of the run are compared first, alone, with that share of the search's time; the rest last,
-in combination with what was found for steps; below 1%, nothing is.
+for a large share of the run are compared first, alone, with that share of the search's time. As steps get
+faster, other parts take a larger share: what then takes a good one is compared before the techniques for
+steps that need fresh processes. The rest comes last, in combination with what was found; below 1%, nothing
+is.
 """
 
 from __future__ import annotations
@@ -13,12 +15,13 @@ from dataclasses import replace
 
 from ..records.plan import BASELINE, Plan
 from ..records.reasons import WhyNot
-from ..records.trial import Unseen
+from ..records.trial import Trial, Unseen
 from .candidate import Candidate
 from .candidates import LEAST_SHARE
 from .comparisons import Comparisons
 
 LARGE_SHARE = 0.3  # share of a run
+GROWN_SHARE = 0.15  # of a run whose steps have become faster
 _TO_LOOK = 0.1  # of the time left, for a part that may not occur at all
 _LOOKED = 1 / 3  # of a comparison's time, for a part that is known to
 
@@ -52,6 +55,28 @@ def weighed(comparisons: Comparisons, candidates: Sequence[Candidate]) -> list[C
 def large(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Those to compare before steps."""
     return [candidate for candidate in candidates if (candidate.share or 0.0) >= LARGE_SHARE]
+
+
+def divided(climbing: Sequence[Candidate]) -> tuple[Sequence[Candidate], Sequence[Candidate]]:
+    """The candidates up to the last that can be switched in a running process, and those after it."""
+    live = [number for number, one in enumerate(climbing, 1) if one.technique.scope == "live"]
+    return climbing[: max(live, default=0)], climbing[max(live, default=0) :]
+
+
+def share_of_faster(share: float, step: float) -> float:
+    """The share of the run once a step takes ``step`` times what it took."""
+    return share / (share + (1 - share) * step)
+
+
+def grown_large(candidates: Sequence[Candidate], step: float) -> list[Candidate]:
+    """Those whose part of the run takes a good share of it, largest first."""
+    grown = [one for one in candidates if share_of_faster(one.share or 0.0, step) >= GROWN_SHARE]
+    return sorted(grown, key=lambda candidate: -(candidate.share or 0.0))
+
+
+def step_ratio(trial: Trial) -> float:
+    """By how much a trial's winner changes the time of a step; 1 where it was not compared by steps."""
+    return trial.ratio.value if trial.ratio is not None and not trial.parts else 1.0
 
 
 def too_long(comparisons: Comparisons, plan: Plan, candidate: Candidate) -> WhyNot:

@@ -12,7 +12,7 @@ from ..records.result import Tried
 
 
 class Progress(Protocol):
-    """Is told."""
+    """Gets what happens in a tune, in this order."""
 
     def begin(self) -> None:
         """The budget begins."""

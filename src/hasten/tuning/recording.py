@@ -29,7 +29,7 @@ from .request import TuneRequest
 
 
 def not_written_down(why: str) -> tuple[Caution, ...]:
-    """Nothing if all was."""
+    """Cautions about what could not be written; none if all was."""
     return (Caution("not written down", text=why),) if why else ()
 
 
@@ -90,6 +90,7 @@ class LoggedBench:
         self._bench.learn(trial)
 
     def confirm(self, plan: Plan, effort: Effort) -> Trial:
+        """The confirmation of ``plan``, written down like every trial."""
         return self._logged(lambda: self._bench.confirm(plan, effort), "confirm")
 
     def _logged(self, measure: Callable[[], Trial], purpose: str) -> Trial:

@@ -66,7 +66,7 @@ def findings_for(script: Script, wish: Wish, trials: Trials, say: Callable[[str]
 
 
 def _kept(path: Path, script: Script, identity: Mapping[str, Any]) -> Any:
-    """The findings of an earlier rehearsal of the same, as JSON has them; None where there are none."""
+    """The findings of an earlier rehearsal of the same, read from JSON; None if there are none."""
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # not UnsafeFile
         kept: dict[str, Any] = json.loads(safe_files.read(path, _MOST_BYTES))
         if kept["made_for"] == identity and not changed_since(script, kept["modules"]):

@@ -13,8 +13,7 @@ from ..records.diagnosis import Distribution
 from ..records.machine import Machine
 from ..scripts.distribution import why_not_shared
 from ..scripts.workspace import Script
-
-_NOT_NAMED = "--only names others"
+from .candidates import NOT_NAMED
 
 
 @dataclass(frozen=True)
@@ -42,10 +41,12 @@ class TuneRequest:
         """Techniques not to be tried, whatever is observed, each with the reason."""
         by_itself = why_not_shared(distribution)
         shared = {"processes": by_itself} if by_itself else {}
-        return {**shared, **{name: _NOT_NAMED for name in CATALOG if not self.tries(name)}}
+        return {**shared, **{name: NOT_NAMED for name in CATALOG if not self.tries(name)}}
 
     def own_ranks(self, distribution: Distribution, machine: Machine) -> OwnRanks | None:
-        """None for a script that trains in one process. Raises UsageError if there cannot be this many."""
+        """The script's own ranks; None if it trains in one process. Raises UsageError if there cannot be this
+        many.
+        """
         tried = ", and how many processes are best for it is tried anyhow"
         return own_ranks_of(self.script, distribution, machine, self.nproc, self.backend, otherwise=tried)
 

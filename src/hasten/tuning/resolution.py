@@ -71,7 +71,7 @@ def why_unsure(trial: Trial, spent: float) -> Unsure:
 
 
 def looks_in(trial: Trial) -> Looks | None:
-    """None if no processes under the plan were started in addition to the pairs."""
+    """The additional processes under the plan; None if none were started in addition to the pairs."""
     return Looks(len(trial.looks), sum(map(is_slow, trial.looks))) if trial.looks else None
 
 

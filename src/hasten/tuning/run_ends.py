@@ -116,6 +116,7 @@ class Tail:
     saved: float = 0.0
 
     def part(self) -> ForecastPart:
+        """Seconds after the last step, plain and under the plan."""
         plain = self.plain.span(1.0)
         if self.planned.draws and not self.planned.others:
             return ForecastPart("tail", plain, self.planned.span(1.0))
@@ -125,7 +126,7 @@ class Tail:
 
 
 def between_part(kinds: Sequence[Between], steps: int, whole: bool) -> ForecastPart:
-    """All kinds together: in one process they are slow or fast together."""
+    """Seconds of all kinds together: in one process they are slow or fast together."""
     if not kinds:
         return ForecastPart("epoch ends", NOTHING, NOTHING)
     plain, planned = zip(*(kind.spans(steps, whole) for kind in kinds), strict=True)

@@ -56,8 +56,8 @@ def forecast_of(
 
 
 def between_of(ends: EpochEnds, plan: Plan, steps: int | None) -> dict[Kind, Between]:
-    """By kind. If what comes after the last step is unknown, it is taken for one more of each kind
-    that was seen.
+    """What comes between steps, by kind. If what comes after the last step is unknown, it is taken for one
+    more of each kind that was seen.
     """
     found = {}
     for kind in ends.kinds:
@@ -106,7 +106,7 @@ def rehearses(plan: Plan) -> bool:
 
 
 def with_observed(ends: EpochEnds, seen: Observation) -> EpochEnds:
-    """With those watched before anything was compared."""
+    """``ends``, with those that were watched before anything was compared."""
     found = EpochEnds(ends.rhythm)
     found.note(BASELINE, seen.steps, seen.warmup_steps)
     run = seen.run

@@ -68,7 +68,7 @@ class Measured:
 
 
 def forecast(seen: Measured, tune_seconds: float) -> RunForecast | None:
-    """None if the claim's interval includes 1, or fewer than two pairs reported times."""
+    """The forecast; None if the claim's interval includes 1, or if fewer than two pairs reported times."""
     if (seen.ratio.high >= 1 and not seen.of_stretches) or min(len(seen.plain), len(seen.planned)) < 2:
         return None
     length = seen.length

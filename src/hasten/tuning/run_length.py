@@ -29,7 +29,7 @@ def length_of(
 
 
 def _epoch_steps(observation: Observation, ranks: int) -> int | None:
-    """By the samples of the only loader that is trained on."""
+    """Steps of an epoch, by the samples of the only loader that is trained on."""
     loaders = observation.training_loaders
     each = samples_per_step(observation)
     if len(loaders) != 1 or loaders[0].iterable or not loaders[0].samples or not each:

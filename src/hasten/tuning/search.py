@@ -23,10 +23,10 @@ from .ablation import Ablation
 from .bounds import Bounds
 from .candidate import Candidate
 from .comparisons import TOGETHER, Comparisons
-from .outside import large, too_long, weighed
+from .outside import divided, grown_large, large, share_of_faster, step_ratio, too_long, weighed
 from .reasons import reason_of
 
-_ALONE = "it makes nothing shorter but the start, and nothing else was found: name it by --use"
+_ALONE = "it shortens only the start, and nothing else was found: to use it, name it by --use"
 _LONGER = 2  # times as long as the first time, for a second try
 
 
@@ -37,7 +37,8 @@ class Search:
         self._comparisons = comparisons
         self._bounds = bounds or Bounds()
         self.found = BASELINE  # the plan so far
-        self._by_itself = BASELINE  # what was found for other parts of a run, before steps were tried
+        self._by_itself = BASELINE  # what was found for other parts of a run
+        self._step = 1.0  # the time of a step under the plan so far, of a plain one's
         self._catalog: dict[str, type[Technique]] = dict(CATALOG)
 
     @property
@@ -51,6 +52,7 @@ class Search:
 
     @property
     def left_out(self) -> list[Refused]:
+        """What was not tried, and why."""
         return self._comparisons.left_out
 
     def run(self, candidates: Sequence[Candidate]) -> Plan:
@@ -73,13 +75,20 @@ class Search:
             climbing = []
         for fitting in self._fitting_each_other(BASELINE, steadying):
             self.found = self.found.adding(fitting.technique.name, fitting.options[0])
-        adopted = self._climb(climbing, bool(joint) + len(steadying))
+        live, fresh = divided(climbing)
+        then = bool(joint) + len(steadying)
+        adopted = self._climb(live, sum(candidate.weight for candidate in fresh) + then)
+        outside = self._try_grown(outside)
+        adopted += self._climb(fresh, then)
         singly = self._try_together(joint, 1 + len(steadying))
         before = {name for names in adopted for name in names}
         joined = [c.technique.name for c in joint if c.technique.name in self.found.techniques]
         for candidate in singly:
-            adopted += self._try_if_affordable(candidate)
-        self._ablate(adopted, [name for name in joined if name not in before], steadying)
+            names = self._try(candidate.only(candidate.options[:1]), self._comparisons.seconds_left)
+            adopted += [names] if names else []
+        ablation = Ablation(self._comparisons, {names[0] for names in adopted if len(names) == 1})
+        late = [name for name in joined if name not in before]
+        self.found = ablation.whole(self.found, adopted, late, [c.technique.name for c in steadying])
         for candidate in (*steadying, *(c for c in joint if c.technique.name in self.found.techniques)):
             self._try_others(candidate)
         self._join(outside)
@@ -106,12 +115,24 @@ class Search:
         self._by_itself, self.found = self.found, BASELINE
         return [candidate for candidate in worth if candidate not in first]
 
+    def _try_grown(self, outside: Sequence[Candidate]) -> list[Candidate]:
+        """Try what takes a good part of the run by now, in combination with what was found. It is set aside
+        like what was tried by itself; returns what is left to try.
+        """
+        steps, grown = self.found, grown_large(outside, self._step)
+        for candidate in grown:
+            share = share_of_faster(candidate.share or 0.0, self._step)
+            self._try_stretches(candidate, share * self._comparisons.seconds_left)
+        found = self.found.only(set(self.found.techniques) - set(steps.techniques))
+        self._by_itself, self.found = Plan({**self._by_itself.techniques, **found.techniques}), steps
+        return [candidate for candidate in outside if candidate not in grown]
+
     def _join(self, outside: Sequence[Candidate]) -> None:
         """Add what was found alone to what was found for steps, and try the rest in combination."""
         for name, settings in self._by_itself.techniques.items():
             excluded = against(self.found, name, settings, self._catalog)
             if excluded is not None:
-                self.left_out.append(Refused(name, (WhyNot("said", str(excluded)),)))
+                self.left_out.append(Refused(name, (WhyNot("excluded", str(excluded)),)))
             elif name not in self.found.techniques:
                 self.found = self.found.adding(name, settings)
         self._by_itself = BASELINE
@@ -131,7 +152,7 @@ class Search:
     def _are_starts_alone(self, names: Sequence[str]) -> bool:
         alone = all(map(self._is_for_start, names))
         for name in names if alone else ():
-            self._comparisons.leave_out(name, WhyNot("said", _ALONE))
+            self._comparisons.leave_out(name, WhyNot("by name", _ALONE))
         return alone
 
     def _is_for_start(self, name: str) -> bool:
@@ -184,24 +205,8 @@ class Search:
             adopted.append(self._try(fitted, seconds))
         return adopted
 
-    def _ablate(
-        self, adopted: Sequence[Sequence[str]], joined: Sequence[str], steadying: Sequence[Candidate]
-    ) -> None:
-        """Keep what earns its place in the plan. ``adopted``: by a comparison each; ``joined``: together."""
-        names = [name for names in adopted for name in names]
-        alone = not joined and (not adopted or len(adopted[-1]) == 1)
-        ablation = Ablation(self._comparisons, {names[0] for names in adopted if len(names) == 1})
-        self.found = ablation.settle(self.found, joined)
-        # the last one tried alone was measured together with all the others already
-        self.found = ablation.settle(self.found, names[:-1] if alone else names)
-        for candidate in steadying:
-            if candidate.technique.name in self.found.techniques:
-                self.found = ablation.earned(self.found, candidate.technique.name)
-        self.found = ablation.once_more(self.found)
-
     def _try_together(self, joint: Sequence[Candidate], still_to_do: int) -> Sequence[Candidate]:
-        """Adopt the first settings of all of ``joint`` if that gains; returns those to be tried
-        alone.
+        """Adopt the first settings of all of ``joint`` if that gains; returns those to be tried alone.
 
         One without effect is left out and the rest tried again. If the whole is slower, or fails without
         showing which one failed, each is tried alone.
@@ -234,7 +239,7 @@ class Search:
         """The part of a candidate that can join ``plan``; None if nothing can, and the reason is kept."""
         fitted = candidate.fitting(plan, self._catalog)
         if isinstance(fitted, Exclusion):
-            self.left_out.append(Refused(candidate.technique.name, (WhyNot("said", str(fitted)),)))
+            self.left_out.append(Refused(candidate.technique.name, (WhyNot("excluded", str(fitted)),)))
             return None
         return fitted
 
@@ -248,11 +253,6 @@ class Search:
                 found.append(replace(fitted, together_with=()))
                 plan = plan.adding(name, fitted.options[0])
         return found
-
-    def _try_if_affordable(self, candidate: Candidate) -> list[list[str]]:
-        first = replace(candidate, options=candidate.options[:1], together_with=candidate.together_with[:1])
-        adopted = self._try(first, self._comparisons.seconds_left)
-        return [adopted] if adopted else []
 
     def _try_others(self, candidate: Candidate) -> None:
         name, plan = candidate.technique.name, self.found
@@ -276,7 +276,7 @@ class Search:
     def _try(self, candidate: Candidate, seconds: float) -> list[str]:
         """Adopt the best of the candidate's winning options; returns what is new in the plan."""
         name, plan, bounds = candidate.technique.name, self.found, self._bounds
-        best, best_upper = plan, KEEP_BELOW
+        best, best_upper, step = plan, KEEP_BELOW, self._step
         for number, settings in enumerate(candidate.options):
             wanted = candidate.added_to(plan, number)
             if not self._comparisons.affords(plan, wanted):
@@ -290,9 +290,10 @@ class Search:
             kept, reason = self._comparisons.judged(trial, won, self._with_rest(trial.b))
             if kept:
                 best, best_upper, bounds = trial.b, trial.upper(), self._bounds.adopting(trial)
+                step = self._step * step_ratio(trial)
             along = wanted.only(set(wanted.techniques) - {name, *plan.techniques})
             self._comparisons.record(name, settings, trial, kept, replace(reason, along=along))
-        self.found, self._bounds = best, bounds
+        self.found, self._bounds, self._step = best, bounds, step
         return [one for one in best.techniques if one not in plan.techniques]
 
     def _out_of_time(self, name: str, options: Sequence[Settings]) -> None:

@@ -20,4 +20,5 @@ def quiet_here(patience: float, progress: Progress) -> Quiet:
 
 
 def vitals_of(machine: Machine) -> Vitals:
+    """A reading of the machine's counters, its GPUs' clocks included if it has GPUs."""
     return vitals(gpus=bool(machine.accelerators))

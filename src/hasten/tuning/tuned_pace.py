@@ -15,8 +15,8 @@ _LEAST_PROCESSES = 3
 
 
 def tuned_pace(trial: Trial) -> TunedPace | None:
-    """None if too few processes reported times. Each process has its own speed: the most is where one more
-    lies by chance, by Student's t, with the spread estimated from these few.
+    """The plan's pace; None if too few processes reported times. Each process has its own speed: the most is
+    where one more lies by chance, by Student's t, with the spread estimated from these few.
     """
     told = [one for one in trial.processes_b if one.step_seconds > 0]
     if len(told) < _LEAST_PROCESSES:

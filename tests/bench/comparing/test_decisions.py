@@ -276,7 +276,7 @@ def test_two_pairs_may_leave_no_doubt() -> None:
     assert not clearly_worse([0.1, 0.4])
     assert all_much_slower([0.06, 0.4])
     assert not all_much_slower([0.04, 0.4])
-    assert not cannot_tell(Ratio(0.98, 0.5, 1.9, 2, "pairs"))  # of two, nobody knows how far they scatter
+    assert not cannot_tell(Ratio(0.98, 0.5, 1.9, 2, "pairs"))  # how far two of them scatter is not known
 
 
 @pytest.mark.parametrize("low", [0.5, 0.969, 0.971, 0.989, 0.991, 1.1])

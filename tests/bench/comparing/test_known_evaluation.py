@@ -30,6 +30,7 @@ from tests.bench.evaluation_techniques import (
 )
 from tests.bench.known_techniques import known_to_workers
 from tests.bench.real_workers import trials_for
+from tests.inside.distributed.forked import workers_forked
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="stops processes by signals")
 
@@ -42,7 +43,7 @@ LEAST_ALONE, WIDENED = 0.5, 1.1  # of an epoch, evaluations take at least half, 
 def trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trials]:
     monkeypatch.setattr(course, "_TIMED_SECONDS", 0.6)  # pairs of short stretches scatter, but take less time
     known = known_to_workers(evaluation_techniques.__file__, KINDS)
-    with known, trials_for(tmp_path, SCRIPT) as made:
+    with known, workers_forked(), trials_for(tmp_path, SCRIPT) as made:
         yield made
 
 

@@ -172,6 +172,11 @@ def test_a_technique_without_effect_fails() -> None:
     assert trial.ratio is None
 
 
+def test_a_technique_without_effect_in_one_abba_block_is_not_measured_further() -> None:
+    trial = bench_over(PaperTrials(effects={"bf16": 0.5}, effective=False)).compare(BASELINE, FAST, 60.0)
+    assert len(trial.log_ratios) == 1
+
+
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_a_loss_that_is_no_number_fails_and_does_not_spoil_the_next_trial(loss: float) -> None:
     def ruin(worker: PaperWorker) -> None:

@@ -214,6 +214,12 @@ def test_a_technique_without_effect_fails() -> None:
     assert trial.ratio is None
 
 
+def test_a_technique_without_effect_in_the_first_pair_is_not_measured_further() -> None:
+    trials = PaperTrials(effects={"malloc": 0.5}, effective=False)
+    bench_over(trials).compare(BASELINE, FAST, 10)
+    assert len(trials.workers) == 2
+
+
 @pytest.mark.parametrize(
     ("how", "detail", "expected"),
     [
@@ -316,7 +322,7 @@ def test_what_was_slow_for_a_moment_is_timed() -> None:
     assert trial.ratio.value == pytest.approx(1.0)
 
 
-def test_what_was_slow_beside_other_programs_is_timed() -> None:
+def test_what_was_slow_while_other_programs_ran_is_timed() -> None:
     """They keep both CPUs busy for all of the time."""
     now = itertools.count()
     busy = Quiet(lambda: ProcessorTime(at=(at := float(next(now))), busy=2 * at, own=at / 2), cpus=2)

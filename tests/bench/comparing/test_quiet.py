@@ -70,7 +70,7 @@ class Machine:
     ("cpus", "ours", "others", "disturbed"),
     [
         (2, 2.0, 0.0, False),
-        (2, 2.0, 0.05, False),  # what a machine does beside everything
+        (2, 2.0, 0.05, False),  # what a machine always does in the background
         (2, 2.0, 0.5, True),
         (2, 2.0, 1.0, True),
         (2, 2.0, 8.0, True),
@@ -115,7 +115,7 @@ def test_a_tick_of_the_kernels_clock_is_no_disturbance() -> None:
 
 
 @pytest.mark.attack("processors")
-def test_where_nobody_tells_nothing_is_set_aside() -> None:
+def test_without_readings_nothing_is_set_aside() -> None:
     quiet = Quiet(lambda: None)
     quiet.patience = 100.0
     assert not quiet.disturbed(quiet.begin())
@@ -227,9 +227,7 @@ def test_nothing_is_found_where_nothing_is_though_others_are_at_work(seed: int) 
 
 @pytest.mark.attack("truth")
 @pytest.mark.parametrize(("effect", "least", "most"), [(0.95, 55, 60), (1.0, 0, 1)])
-def test_without_patience_those_blocks_count_that_nobody_disturbed(
-    effect: float, least: int, most: int
-) -> None:
+def test_without_patience_undisturbed_blocks_count(effect: float, least: int, most: int) -> None:
     """Of sixty comparisons, so many find the gain. Where disturbed blocks count as well, it is 53."""
     found = 0
     for seed in range(60):
@@ -270,7 +268,7 @@ def test_a_script_that_ends_has_no_steps_for_another_turn() -> None:
 @pytest.mark.attack("truth")
 @pytest.mark.parametrize("contended", range(20))
 def test_one_contended_block_does_not_spoil_a_live_comparison(contended: int) -> None:
-    """Though nobody tells that it was: whichever it is, of twenty in five ABBA blocks."""
+    """Even if nothing reports that it was: whichever of the twenty blocks in five ABBA blocks it is."""
     blocks = [0]
     noise = random.Random(contended)
 

@@ -41,6 +41,16 @@ def test_the_ratio_is_of_starts() -> None:
     assert trial.breakeven_steps is None
 
 
+def test_each_process_has_the_machine_to_itself() -> None:
+    running: list[int] = []
+
+    def start(worker: PaperWorker) -> None:
+        running.append(sum(not one.stopped for one in worker.trials.workers))
+
+    bench_over(PaperTrials(on_start=start)).compare(BASELINE, QUICK, 2)
+    assert running == [1, 1, 1, 1]
+
+
 def test_no_step_is_trained_but_the_first() -> None:
     trials = PaperTrials()
     bench_over(trials).compare(BASELINE, QUICK, 2)
@@ -68,7 +78,7 @@ def test_what_both_plans_have_needs_no_effect_before_a_step() -> None:
     assert [proof.technique for proof in trial.proofs] == ["lazy_dynamo"]
 
 
-def test_real_processes_beside_what_acts_in_steps(tmp_path: Path) -> None:
+def test_real_processes_in_combination_with_what_acts_in_steps(tmp_path: Path) -> None:
     steps, both = Plan({"fused_optimizer": {}}), Plan({"fused_optimizer": {}, "lazy_dynamo": {}})
     folder = tmp_path / "work"
     folder.mkdir()

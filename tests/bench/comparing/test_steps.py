@@ -17,6 +17,7 @@ from hasten.bench.comparing.steps import (
     measure,
     regular_steps,
     rhythm_of,
+    seconds_beyond_steps,
     spoilt,
 )
 from hasten.inside.observing.observer import cycle_length
@@ -49,6 +50,14 @@ def test_a_forward_pass_without_gradients_in_every_step_is_regular() -> None:
 def test_a_loader_begun_anew_in_every_step_is_regular() -> None:
     steps = [step(restarts=1) for _ in range(20)]
     assert regular_steps(steps, rhythm_of(steps)) == steps
+
+
+def test_only_what_falls_into_steps_besides_themselves_is_beyond_them() -> None:
+    uneven = [step(0.01), step(0.01), step(0.03)] * 10  # no evaluation makes their mean twice their median
+    assert seconds_beyond_steps(uneven, PLAIN) == 0.0
+    evaluated = [*uneven, step(0.11, evaluations=1), *uneven, step(0.21, restarts=1)]
+    assert seconds_beyond_steps(evaluated, PLAIN) == pytest.approx(0.3)
+    assert seconds_beyond_steps([step(evaluations=1)], PLAIN) is None
 
 
 TWO_OPTIMIZERS = [(0, 1, 1), (1, 2, 1)]

@@ -85,6 +85,32 @@ def test_a_plan_that_evaluates_less_often_fails() -> None:
     assert trial.failure == "evaluation came by 0 times in steps in which plain training has it 1 times"
 
 
+UNEVEN = (0.01, 0.012, 0.009, 0.011, 0.0105)
+
+
+@pytest.mark.attack("truth")
+def test_a_search_for_what_acts_between_steps_is_not_spoilt_by_steps() -> None:
+    """Processes of different speed: what comes between epochs takes as much longer, but steps cancel."""
+    run = PaperRun(speeds=UNEVEN, shorter={"quick_eval": 0.25}, **SHORT)  # type: ignore[arg-type]
+    spread = [max(logs) - min(logs) for logs in _searched_and_confirmed(run)]
+    assert spread[0] < 0.6 * spread[1]
+
+
+@pytest.mark.attack("truth")
+def test_a_search_for_what_leaves_work_behind_counts_steps_as_they_were() -> None:
+    run = PaperRun(speeds=UNEVEN, shorter={"late_saves": 0.25}, **SHORT)  # type: ignore[arg-type]
+    searched, confirmed = _searched_and_confirmed(run, WRITES_LATER)
+    assert searched == pytest.approx(confirmed)
+
+
+def _searched_and_confirmed(run: PaperRun, plan: Plan = QUICK) -> list[tuple[float, ...]]:
+    found = []
+    for early in (True, False):
+        run.workers.clear()
+        found.append(compared(run, plan, pairs=2, early=early).log_ratios)
+    return found
+
+
 def test_nothing_that_changes_nothing_is_found() -> None:
     trial = compared(PaperRun(**SHORT))  # type: ignore[arg-type]
     assert trial.log_ratios == pytest.approx([0.0] * 4)
@@ -179,7 +205,7 @@ def test_what_did_not_come_by_in_time_is_told() -> None:
     assert bench.compare(BASELINE, QUICK, 2).ratio is None
 
 
-def test_nobody_looks_twice_for_no_longer() -> None:
+def test_a_second_look_that_is_not_longer_is_not_taken() -> None:
     run = PaperRun(epoch=10_000)
     bench = bench_over(run)
     for seconds in (20.0, 20.0, 10.0):
@@ -189,7 +215,7 @@ def test_nobody_looks_twice_for_no_longer() -> None:
     assert len(run.workers) == 2
 
 
-def test_nobody_looks_where_an_epoch_is_known_to_take_far_longer() -> None:
+def test_no_look_is_taken_if_an_epoch_is_known_to_take_far_longer() -> None:
     run = PaperRun(epoch=10_000)
     rhythm = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01, epoch_steps=10_000)
     unseen = bench_over(run, rhythm).seek(BASELINE, QUICK, 20.0)
@@ -246,7 +272,7 @@ def test_what_looks_and_fails_says_why(error: Exception) -> None:
     assert unseen.failure == str(error)
 
 
-def test_where_nobody_has_looked_a_comparison_fails_by_name() -> None:
+def test_without_a_look_a_comparison_fails_by_name() -> None:
     trial = bench_over(PaperRun()).compare(BASELINE, QUICK, 2)
     assert trial.failure == "it is not known where in a run evaluation comes by"
     assert trial.parts == ("evaluation",)

@@ -39,7 +39,7 @@ class Paper:
     failing: type[messages.Message] | None = None  # the request that fails
     taken: int = 1
     requests: list[messages.Message] = field(default_factory=list)
-    awake: set[str] = field(default_factory=set)  # shared by those that are told of each other
+    awake: set[str] = field(default_factory=set)  # shared by workers that must know of each other
     now: list[float] = field(default_factory=lambda: [0.0])  # seconds: a step takes one
 
     def pause(self) -> None:
@@ -50,7 +50,7 @@ class Paper:
 
     def steps(self, count: int) -> None:
         assert count > 0, "a worker that is asked for no steps never answers"
-        assert self.awake == {self.name}, "another one waits beside it"
+        assert self.awake == {self.name}, "another one runs at the same time"
         self.now[0] += count
         self.taken = min(self.length, self.taken + count)
         self.log.append(f"{self.name} at {self.taken}")
@@ -90,7 +90,7 @@ def test_the_reference_is_ahead_at_every_checked_step(tmp_path: Path) -> None:
 
 
 def test_whoever_waits_is_stopped(tmp_path: Path) -> None:
-    """A plan may have threads wait actively, which takes the processors from those beside it."""
+    """A plan may have threads wait actively, which takes the processors from other processes."""
     awake = {"a", "b", "c"}
     watched(tmp_path, *(Paper(name, [], awake=awake) for name in "abc"))
     assert not awake

@@ -262,7 +262,7 @@ ERRORS = {
     "silent": (Silence("the script was silent for 120 s"), "silent for 120 s"),
     "ended": (WorkerError("the script's process ended with exit code 3"), "exit code 3"),
     "script": (ended("raised", "Traceback ...\nRuntimeError: cannot view\n"), "RuntimeError: cannot view"),
-    "short": (ended("completed"), "the script came to its end"),
+    "short": (ended("completed"), "the script reached its end"),
 }
 
 

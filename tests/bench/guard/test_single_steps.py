@@ -128,7 +128,7 @@ def test_a_tensor_whose_terms_cancel_is_not_compared() -> None:
 
 
 def one_layer_by(*factors: float, noise: float = 0.0) -> list[Check]:
-    """The gradient of a bias off by a factor in each step, beside weights that are ten times as large."""
+    """The gradient of a bias off by a factor in each step, next to weights that are ten times as large."""
     return [
         Check(step, {"weight": sums(size=10.0), "bias": sums(factor, noise)})
         for step, factor in zip((1, 2, 20, 41, 60), factors, strict=False)

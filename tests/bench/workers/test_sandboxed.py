@@ -28,6 +28,7 @@ from hasten.records.plan import BASELINE, Plan
 from hasten.report.guard import reasons
 from hasten.scripts.distribution import distribution_of
 from hasten.scripts.workspace import Script
+from tests.quickly import quickly
 
 pytestmark = [
     pytest.mark.skipif(this_machine().usable_cpus < 2, reason="two ranks need two CPUs"),
@@ -47,7 +48,7 @@ def trials_of(folder: Path, extra: str = "", group: str = GROUP, epochs: int = 2
     script.path.parent.mkdir()
     source = SHAPE.read_text().replace("    torch.manual_seed(0)\n", f"    torch.manual_seed(0)\n{extra}")
     source = source.replace(GROUP, group)
-    script.path.write_text(source.replace("range(4)", f"range({epochs})"))
+    script.path.write_text(quickly(source.replace("range(4)", f"range({epochs})")))
     stage = Stage(
         argv=script.argv,
         machine=this_machine(),

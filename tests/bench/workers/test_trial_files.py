@@ -60,7 +60,7 @@ def test_a_planted_cache_is_not_written(tmp_path: Path, planted: str) -> None:
     assert len(through(tmp_path)) == 1
 
 
-def test_layers_and_what_stands_beside_them_go_together(tmp_path: Path) -> None:
+def test_layers_and_what_is_next_to_them_go_together(tmp_path: Path) -> None:
     files = TrialFiles([str(tmp_path)], {"XDG_CACHE_HOME": str(tmp_path)})
     base = os.path.dirname(files.aside)
     Path(files.aside, "state").touch()

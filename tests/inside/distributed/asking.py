@@ -73,7 +73,7 @@ def _stop(reason: str) -> NoReturn:
 def ranks_ask(made: Callable[[], Any], ask: Callable[[Rank], Any], size: int = 2) -> Sequence[Any]:
     """What ``ask`` returns in each of ``size`` ranks; what one raises is raised."""
     meeting = Meeting(size)
-    models = [made() for _ in range(size)]  # here: threads share the random streams
+    models = [made() for _ in range(size)]  # here: threads share the RNG states
 
     def one(rank: int) -> Any:
         try:

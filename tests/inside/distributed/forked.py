@@ -81,7 +81,7 @@ def _run_plainly(script: Path) -> None:
 
 
 def run_forked(job: Job, folder: Path) -> Ended:
-    """A worker that nobody converses with, to its end."""
+    """A worker without a coordinator, to its end."""
     (ended,) = forked([lambda: _work(job)], folder)
     return ended
 
@@ -186,7 +186,7 @@ def _import_once() -> None:
 
 
 def forked(works: list[Callable[[], None]], folder: Path) -> list[Ended]:
-    """Each of ``works`` in a process of its own, in ``folder``; what it printed, once all have ended."""
+    """Each of ``works`` in a separate process, in ``folder``; what it printed, once all have ended."""
     _import_once()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -8,10 +8,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
+from ... import warm
 from ...patience import PATIENCE_SECONDS
+from ...warm import Ended as Ended
 
 SECONDS = PATIENCE_SECONDS  # after which a test has failed
 START = """
@@ -36,23 +37,15 @@ sys.stdout = open(os.path.join(os.environ["OUTPUT"], os.environ["RANK"] + ".stdo
 """
 
 
-@dataclass(frozen=True)
-class Ended:
-    code: int
-    stdout: str
-    stderr: str
-
-
 @contextmanager
 def ranks(folder: Path, source: str, size: int, **environment: str) -> Iterator[list[subprocess.Popen[str]]]:
     """``source`` after START in ``size`` processes; all are gone at the end."""
     script = folder / "rank.py"
     script.write_text(START + source)
-    common = {**os.environ, **environment, "WORLD_SIZE": str(size), "STORE": str(folder / "store")}
     started = [
         subprocess.Popen(
             [sys.executable, str(script)],
-            env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            env=_environment(folder, rank, size, environment),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -98,5 +91,14 @@ def run_under_mpi(folder: Path, source: str, size: int, **environment: str) -> l
 
 def run(folder: Path, source: str, size: int, **environment: str) -> list[Ended]:
     """What each rank printed, when all have ended."""
-    with ranks(folder, source, size, **environment) as started:
-        return all_ended(started)
+    programs = []
+    for rank in range(size):
+        script = folder / f"rank-{rank}.py"
+        script.write_text(START + source)
+        programs.append(warm.Program(script, Path.cwd(), _environment(folder, rank, size, environment)))
+    return warm.run(programs)
+
+
+def _environment(folder: Path, rank: int, size: int, more: dict[str, str]) -> dict[str, str]:
+    told = {"WORLD_SIZE": str(size), "STORE": str(folder / "store")}
+    return {**os.environ, **more, **told, "RANK": str(rank), "LOCAL_RANK": str(rank)}

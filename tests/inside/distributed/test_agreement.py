@@ -1,4 +1,4 @@
-"""What is told of gradients of slices against one of the whole."""
+"""What is reported about gradients of slices, compared with that of the whole batch."""
 
 from __future__ import annotations
 
@@ -57,4 +57,4 @@ def test_numbers_that_are_none_are_told() -> None:
     found = Agreement([0.5, 0.5], [True, True])
     found.add(torch.full((3,), torch.nan).double(), torch.ones(2, 3).double())
     assert found.kinds("float32") == []
-    assert "no number" in found.why_not("float32")
+    assert "not a number" in found.why_not("float32")

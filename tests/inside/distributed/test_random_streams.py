@@ -57,7 +57,7 @@ WAYS = {
     "in the main process": ("{}", ""),
     "with workers": ("dict(num_workers=2)", ""),
     "with workers that stay": ("dict(num_workers=1, persistent_workers=True)", ""),
-    "seeded anew": (
+    "seeded again": (
         "{}",
         "torch.manual_seed(100 + epoch); random.seed(100 + epoch); numpy.random.seed(100 + epoch)",
     ),

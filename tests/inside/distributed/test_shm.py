@@ -77,7 +77,7 @@ def test_a_rank_that_is_killed_is_named_at_once(
 def test_a_rank_that_is_stopped_is_named_within_the_timeout(tmp_path: Path) -> None:
     (other,) = after(signal.SIGSTOP, tmp_path, 2, TIMEOUT="1.5", COUNT="1000")
     assert other.code == 9, other.stderr
-    assert other.stdout.startswith("RankGone rank 1 did not come to rank 0 within 1.5 s")
+    assert other.stdout.startswith("RankGone rank 1 kept rank 0 waiting for 1.5 s")
 
 
 @pytest.mark.thorough

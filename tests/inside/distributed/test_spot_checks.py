@@ -289,7 +289,7 @@ def test_memory_for_forks() -> None:
     assert not have_memory(2, 2**20)
 
 
-def test_a_fork_that_was_made_harmless_reaches_nobody(tmp_path: Path) -> None:
+def test_a_fork_that_was_made_harmless_has_no_effect_outside(tmp_path: Path) -> None:
     shared = (tmp_path / "shared.txt").open("w+", buffering=1)
     read = (tmp_path / "read.txt").open("w+")
     read.write("one\ntwo\nthree\n")

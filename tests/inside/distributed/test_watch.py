@@ -1,4 +1,4 @@
-"""Ranks that come apart are stopped at once: what differs, between which ranks, since which step."""
+"""Ranks that come apart are stopped at once, with what differs, between which ranks, since which step."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ APART = {
     ),
     "the optimizer's state reset by a slice": (
         script(after=SOFT + "optimizer.state.clear()"),
-        "optimizers' state|exp_avg|the parameter|have other",
+        "optimizers' state|exp_avg|the parameter|have different",
     ),
     "momenta scaled by a slice": (
         script(after=SOFT + "[s['exp_avg'].mul_(0.5) for s in optimizer.state.values()]"),
@@ -118,7 +118,7 @@ APART = {
     ),
     "another optimizer for one rank": (
         script(after="if x.mean() > 0.3:\n    optimizer = torch.optim.SGD(model.parameters(), lr=0.02)"),
-        "have other settings of the optimizers",
+        "have different settings of the optimizers",
     ),
     "a loss scale by a slice": (
         script(

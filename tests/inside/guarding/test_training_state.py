@@ -59,7 +59,7 @@ def layout(bench: Workbench) -> dict[str, Any]:
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_the_training_goes_on_as_the_other_did(optimizer: str) -> None:
-    """Bit for bit, wherever it stood before, optimizer, random streams and all."""
+    """Bit for bit, wherever it stood before, optimizer, RNG states and all."""
     with workbench(make_optimizer=OPTIMIZERS[optimizer]) as first:
         first.train(4)
         state = written(first)

@@ -54,7 +54,7 @@ def of_torch(tree: ast.AST) -> Iterator[tuple[str, int]]:
                 yield node.attr, node.lineno
 
 
-def test_nobody_else_names_what_torch_does_not_document() -> None:
+def test_no_other_room_names_what_torch_does_not_document() -> None:
     found = []
     for path in SOURCES:
         if INTERNALS in path.parents:

@@ -17,7 +17,7 @@ def test_the_layers_of_an_encoder_are_its_blocks() -> None:
     assert repeated_blocks(encoder) == list(encoder.layers)
 
 
-def test_blocks_may_stand_deep_inside_and_beside_other_modules() -> None:
+def test_blocks_may_be_deep_inside_and_next_to_other_modules() -> None:
     rows = nn.ModuleList([block(), block(), block()])
     root = nn.ModuleDict({"embed": nn.Embedding(4, 4), "body": nn.ModuleDict({"rows": rows})})
     assert repeated_blocks(root) == list(rows)

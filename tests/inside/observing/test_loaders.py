@@ -84,7 +84,7 @@ def test_loaders_that_are_read_side_by_side_are_all_for_training(training: Train
 
 @pytest.mark.parametrize(("batches", "steps"), [(1, 20), (3, 2)])
 def test_what_is_read_between_steps_now_and_then_is_not(training: Training, batches: int, steps: int) -> None:
-    """By a model that nobody trains, an average of one say: its passes are not seen."""
+    """By a model that is not trained, such as an average of one: its passes are not seen."""
     loaders = Loaders(training)
     train = iter(DataLoader(TensorDataset(torch.zeros(200, 4)), batch_size=2))
     test = iter(DataLoader(TensorDataset(torch.zeros(90, 4)), batch_size=2))
@@ -166,7 +166,7 @@ def test_the_elements_of_a_batch(batch: object, found: int) -> None:
 
 
 def pad(sequences: list[torch.Tensor]) -> torch.Tensor:
-    """Time first, as ``pad_sequence`` does it where nobody says otherwise."""
+    """Time first, as ``pad_sequence`` does it by default."""
     return torch.nn.utils.rnn.pad_sequence(sequences)
 
 

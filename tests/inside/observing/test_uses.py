@@ -1,4 +1,4 @@
-"""What the script does of its own is seen; what we do for it is not taken for its own."""
+"""What the script does itself is seen; what we do for it is not taken for the script's own."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_a_compiled_function_counts_once_it_is_called(bench: Workbench, uses: Us
     assert uses.names() == ("compile",)
 
 
-def test_what_a_library_compiles_and_nobody_trains_does_not_count(bench: Workbench, uses: Uses) -> None:
+def test_what_a_library_compiles_and_is_not_trained_does_not_count(bench: Workbench, uses: Uses) -> None:
     torch._dynamo.utils.counters.clear()
     unused = torch.compile(nn.Linear(2, 2), backend="eager")
     torch.compile(torch.relu, backend="eager")
@@ -170,7 +170,7 @@ def test_what_a_library_compiles_and_nobody_trains_does_not_count(bench: Workben
 def test_what_we_compile_is_not_taken_for_the_scripts(
     uses: Uses, monkeypatch: pytest.MonkeyPatch, first: bool
 ) -> None:
-    """A helper that a library compiles, and nobody calls, is none either when graphs are ours."""
+    """A helper that a library compiles and never calls does not count either when graphs are ours."""
     monkeypatch.setattr(compiler, "is_imported", lambda: True)
     monkeypatch.setattr(compiler, "graphs", lambda: int(first))
     torch.compile(lambda x: x, backend="eager")

@@ -185,7 +185,7 @@ def test_what_takes_long_to_set_up_is_tried_only_where_the_run_is_long_enough() 
     setups = {"compile": 60.0}
     short = run_of({"compile": 0.5}, setups=setups).train()
     assert short.plan == BASELINE
-    assert "not tried, as setting it up would take more than is left of 1% of the run" in short.said[0]
+    assert "not tried, because its set-up would take more than is left of 1% of the run" in short.said[0]
     assert "tried nothing" not in short.said[0]
     known = RunTuning(steps=1_000_000)  # 10,000 seconds
     assert run_of({"compile": 0.5}, setups=setups, tuning=known).train().plan == Plan({"compile": {}})
@@ -231,7 +231,7 @@ def test_models_that_come_later_end_what_is_tried_and_it_begins_anew() -> None:
     assert run.plan == Plan({"fused_optimizer": {}})
 
 
-def test_a_script_that_ends_early_is_told_of_in_a_line() -> None:
+def test_a_script_that_ends_early_is_reported_in_a_line() -> None:
     run = run_of({"fused_optimizer": 0.8})
     for _ in range(60):
         run.step()

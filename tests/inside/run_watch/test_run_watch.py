@@ -1,4 +1,4 @@
-"""The watch as it goes along with a training: by a clock and by readings that are scripted."""
+"""The watch during a training, with a scripted clock and scripted readings."""
 
 from __future__ import annotations
 
@@ -95,9 +95,7 @@ def test_a_failure_of_the_watch_ends_it_and_nothing_else(capsys: pytest.CaptureF
     course.watch = RunWatch(WATCHED, course.training, os.getpid(), broken)
     course.goes(60)
     course.goes(600, 2 * STEP)
-    assert lines(capsys) == [
-        "hasten: whether steps become slower is no longer watched: ZeroDivisionError: a\\nb"
-    ]
+    assert lines(capsys) == ["hasten: stopped watching whether steps become slower: ZeroDivisionError: a\\nb"]
 
 
 def test_another_model_is_another_training(course: Course, capsys: pytest.CaptureFixture[str]) -> None:

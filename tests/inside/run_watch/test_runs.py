@@ -91,7 +91,7 @@ def run(folder: Path, script: str, watched: WatchedRun = SOON) -> subprocess.Com
         pytest.param(
             GROWING_LIST,
             "what takes longer is the script's own code between the steps",
-            marks=pytest.mark.thorough,  # beside other programs its first blocks may differ too much
+            marks=pytest.mark.thorough,  # while other programs run, its first blocks may differ too much
         ),
         pytest.param(LEAK, "its memory grows by ", marks=pytest.mark.thorough),
         (SLOW_SAMPLES, "it waits for data, "),
@@ -111,7 +111,7 @@ def test_a_training_that_becomes_slower_is_told_so_once_with_the_cause(
 
 def test_a_training_that_is_slower_than_in_the_tune_is_told_so(tmp_path: Path) -> None:
     tuned = TunedPace(1e-6, 1.1e-6, 8.0)
-    done = run(tmp_path, "STEPS = 25000", replace(SOONER, tuned=tuned))
+    done = run(tmp_path, "STEPS = 12000", replace(SOONER, tuned=tuned))
     told = [line for line in done.stderr.splitlines() if line.startswith(TOLD)]
     assert len(told) == 1
     assert "as long as when the plan was tuned" in told[0]

@@ -70,7 +70,7 @@ def test_what_is_met(act: Callable[[], object], met: str) -> None:
 
 
 class Monitoring:
-    """As much of ``sys.monitoring`` as is used, for one tool beside another's."""
+    """As much of ``sys.monitoring`` as is used, for one tool next to another."""
 
     events = SimpleNamespace(RAISE=4)
 

@@ -63,7 +63,7 @@ def test_a_folder_in_the_place_of_shared_memory_is_heard() -> None:
 
 # ---- what is not seen
 def in_a_child(look: Callable[[FilesRead], object]) -> str:
-    """What ``look`` gives in a process of its own: what hears cannot be taken away again."""
+    """What ``look`` gives in a separate process: an audit hook cannot be removed again."""
     out, into = os.pipe()
     child = os.fork()
     if not child:
@@ -109,6 +109,20 @@ def test_what_is_read_past_python_is_noticed(tmp_path: Path) -> None:
         return by_python, heard.unseen
 
     assert in_a_child(look) == "(False, True)"
+
+
+def test_looking_at_many_open_files_is_not_taken_for_reading(tmp_path: Path) -> None:
+    label = tmp_path / "1.txt"
+    label.write_text("7")
+
+    def look(heard: FilesRead) -> object:
+        opened = [os.open(label, os.O_RDONLY) for _ in range(300)]
+        for _ in range(3):
+            label.read_text()
+            heard.since(look=True)
+        return len(opened), heard.unseen
+
+    assert in_a_child(look) == "(300, False)"
 
 
 def test_many_open_files_hide_none(tmp_path: Path) -> None:
@@ -169,7 +183,7 @@ def test_what_is_read_once_for_all_samples_is_of_all(tmp_path: Path) -> None:
 
 
 def test_what_is_mapped_on_first_use_is_of_all_samples(tmp_path: Path) -> None:
-    """As lmdb does it: by C, once, and what it locks is none."""
+    """As lmdb does it: in C, once; its lock file does not count."""
     for name in ("data.mdb", "lock.mdb", "read"):
         (tmp_path / name).write_bytes(bytes(5000))
     kept: list[mmap.mmap] = []

@@ -59,8 +59,8 @@ TOLD: dict[str, Callable[[int], Any]] = {
     "padded in a list": lambda i: {"input_ids": padded(i).tolist(), "label": i % 2},
     "as a tokenizer returns it": lambda i: {"input_ids": padded(i)[None], "attention_mask": mask(i)[None]},
     "labels of each word": lambda i: (padded(i), padded(i, -100)),
-    "positions beside them": lambda i: (padded(i), torch.arange(WIDTH)),
-    "types beside them": lambda i: (padded(i), torch.zeros(WIDTH, dtype=torch.long)),
+    "positions as well": lambda i: (padded(i), torch.arange(WIDTH)),
+    "types as well": lambda i: (padded(i), torch.zeros(WIDTH, dtype=torch.long)),
     "features": lambda i: (torch.randn(LENGTHS[i], 4), i % 2),
     "a wave": lambda i: (np.ones(LENGTHS[i], np.float32), i % 2),
 }

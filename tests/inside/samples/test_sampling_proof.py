@@ -64,7 +64,7 @@ DETERMINISTIC: dict[str, Dataset[Any]] = {
     "a chain": ConcatDataset([TensorDataset(torch.randn(4, 3)), TensorDataset(torch.randn(4, 3))]),
     "numpy": Made(lambda _, i: np.full((2, 2), i)),
     "a dict": Made(lambda _, i: {"x": ONES * i, "name": str(i), "none": None}),
-    "draws from a stream made anew": Made(lambda _, i: np.random.default_rng(i).random(3)),
+    "draws from a new generator": Made(lambda _, i: np.random.default_rng(i).random(3)),
     "seeded anew each time": Made(lambda _, i: torch.rand(2, generator=torch.Generator().manual_seed(i))),
     "not a number": Made(lambda _, i: float("nan")),
     "a seeded generator of each kind": Made(

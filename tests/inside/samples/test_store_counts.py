@@ -26,7 +26,7 @@ def test_what_another_has_counted_is_in_the_total() -> None:
     assert counts.total() == other.total() == (11, 22, 33)
 
 
-def test_all_hear_why_it_was_given_up_first() -> None:
+def test_all_learn_why_it_was_given_up_first() -> None:
     counts = Counts()
     other = pickle.loads(pickle.dumps(counts))
     assert other.given_up == ""

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-import hasten
 from hasten.inside.sandbox.containment import contain
 from hasten.inside.worker.orphans import end_all_below
 
 from ...patience import PATIENCE_SECONDS
 from ...processes import started_with
+from ..ground import sources_for
 from ..users import NOBODY, identity, python_for
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="namespaces are Linux's")
@@ -64,9 +64,7 @@ class Place:
     def __init__(self, folder: Path, user: int | None) -> None:
         self.folder = folder
         self.user = user
-        package = folder / "package"
-        shutil.copytree(Path(hasten.__file__).parent, package / "hasten")  # where anybody may read it
-        self.package = str(package)
+        self.package = str(sources_for(python_for(user)))  # where anybody may read it
 
     def start(self, body: str, begin: str = BEGIN) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -137,8 +135,8 @@ def test_what_it_leaves_behind_ends_when_it_is_killed(place: Place) -> None:
 
 
 def test_a_stopped_one_ends_with_whoever_started_it(place: Place) -> None:
-    """The kernel kills it though nobody can send it anything any more."""
-    body = BEGIN.format(path=str(place.folder / "package")) + LEAVES_CHILDREN + "time.sleep(600)"
+    """The kernel kills it, although no process can send it a signal any more."""
+    body = BEGIN.format(path=place.package) + LEAVES_CHILDREN + "time.sleep(600)"
     parent = f"""
 import subprocess, sys, os, signal, time
 child = subprocess.Popen([sys.executable, "-c", {body!r}], start_new_session=True, stdout=subprocess.PIPE)

@@ -48,7 +48,7 @@ exec(body)
 
 
 class Ground:
-    """A project folder with something in it, and beside it a folder that may be written."""
+    """A project folder with something in it, and next to it a folder that may be written."""
 
     def __init__(self, base: Path) -> None:
         self.base = base.resolve()

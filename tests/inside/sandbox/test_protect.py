@@ -352,7 +352,7 @@ def _layers_on_an_overlay_are_refused_by_name(ground: Ground) -> None:
         ("/dev", "/dev belongs to the system and cannot be protected: run it from a project folder"),
         ("/proc/self", "belongs to the system"),
         ("/dev/shm", "belongs to the system"),
-        ("{base}/missing", "{base}/missing cannot be protected: it is no directory"),
+        ("{base}/missing", "{base}/missing cannot be protected: it is not a directory"),
     ],
 )
 def test_folder_that_cannot_be_protected_is_refused_by_name(ground: Ground, folder: str, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Clocks that run ahead for the script, and for nobody else."""
+"""Clocks that run ahead for the script, and for no other code."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ DATES: dict[str, Callable[[Any], bool]] = {
 
 
 @pytest.mark.parametrize("name", DATES)
-def test_dates_can_be_used_as_ever(clocks: Clocks, name: str) -> None:
+def test_dates_can_be_used_as_usual(clocks: Clocks, name: str) -> None:
     assert DATES[name](datetime.datetime)
 
 

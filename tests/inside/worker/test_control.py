@@ -147,7 +147,7 @@ def test_the_end_may_come_before_any_step(coordinator: Coordinator) -> None:
     assert coordinator.hears_of_steps() == ()
 
 
-def test_an_end_that_nobody_hears_is_no_error(coordinator: Coordinator) -> None:
+def test_an_end_that_cannot_be_reported_is_no_error(coordinator: Coordinator) -> None:
     coordinator.wire.close()
     coordinator.worker.ended("completed", "", ())
     with pytest.raises(Hangup):

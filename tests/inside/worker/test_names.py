@@ -115,7 +115,7 @@ def test_without_one_of_the_users_own_hasten_is_ours(folder: Folder) -> None:
 
 
 def test_ours_is_the_one_that_works_in_the_worker(folder: Folder) -> None:
-    """And not another copy, which nobody listens to."""
+    """And not another copy, to which no worker listens."""
     text = (
         "import sys, hasten, hasten.inside.worker.script_side as side\n"
         "print(side.listener is not None, hasten.step.__module__, sys.modules['hasten'] is hasten)\n"
@@ -168,7 +168,7 @@ def test_a_notebook_finds_its_neighbours(folder: Folder, name: str) -> None:
     assert folder.worker("train.ipynb") == "the user\n"
 
 
-def test_a_training_works_beside_it(folder: Folder) -> None:
+def test_a_training_works_next_to_it(folder: Folder) -> None:
     folder.write("hasten.py", OWN)
     text = (
         "import hasten, torch\n"

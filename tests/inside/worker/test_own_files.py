@@ -1,4 +1,4 @@
-"""What is loaded can run code, so it must be nobody else's."""
+"""What is loaded can run code, so it must not belong to another user."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.attack("intruders")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Of ours, beside a file of the user's."""
+    """A file of ours, next to one of the user's."""
     (tmp_path / ".bashrc").write_bytes(SECRET)
     made = tmp_path / "project"
     made.mkdir(mode=0o700)
@@ -85,7 +85,7 @@ def test_an_object_of_an_optimizers_own_is_loaded_too(folder: Path) -> None:
 def test_a_file_that_others_may_write_is_not_loaded(folder: Path) -> None:
     torch.save(Ran(folder / "ran"), folder / "state")
     (folder / "state").chmod(0o666)
-    with pytest.raises(PermissionError, match="may be somebody else's"):
+    with pytest.raises(PermissionError, match="may be another user's"):
         own_files.load(torch, folder / "state")
     assert not (folder / "ran").exists()
 
@@ -94,7 +94,7 @@ def test_a_file_that_others_may_write_is_not_loaded(folder: Path) -> None:
 def test_a_file_in_a_folder_that_others_may_write_into_is_not_loaded(folder: Path, mode: int) -> None:
     torch.save(Ran(folder / "ran"), folder / "state")
     folder.chmod(mode)
-    with pytest.raises(PermissionError, match="may be somebody else's"):
+    with pytest.raises(PermissionError, match="may be another user's"):
         own_files.load(torch, folder / "state")
     assert not (folder / "ran").exists()
 

@@ -36,7 +36,7 @@ Ending = tuple[int, str, str]
 
 
 def under_us(folder: Path, *argv: str) -> Ending:
-    """Exit code, output and errors of a worker that nobody converses with."""
+    """Exit code, output and errors of a worker without a coordinator."""
     command, environment = render(Job(argv=argv, machine=machine()), os.environ)
     return ending_of(command, folder, environment)
 

@@ -1,4 +1,4 @@
-"""What a script may say, with and without somebody who listens."""
+"""What a script may report, with and without a worker that listens."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Listener:
         self.heard.append(values)
 
 
-def test_nobody_listens() -> None:
+def test_without_a_listener() -> None:
     hasten.step()
     hasten.metric(accuracy=0.5)
 

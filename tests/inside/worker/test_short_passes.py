@@ -40,7 +40,7 @@ def test_a_pass_gives_one_batch_at_least() -> None:
     assert len(list(DataLoader(rows(2)))) == 1
 
 
-def test_the_order_is_drawn_as_ever(shorter: None) -> None:
+def test_the_order_is_drawn_as_usual(shorter: None) -> None:
     torch.manual_seed(3)
     loader = DataLoader(rows(), batch_size=4, shuffle=True)
     first = [int(n) for (batch,) in loader for n in batch]

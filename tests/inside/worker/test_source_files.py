@@ -44,7 +44,7 @@ def imported(path: Path, name: str, text: str = "") -> Path:
     return path
 
 
-def test_what_lies_beside_the_script_or_where_we_are(here: Path) -> None:
+def test_what_is_next_to_the_script_or_in_the_working_directory(here: Path) -> None:
     files = SourceFiles("../scripts/train.py", module=False)
     beside = imported(here.parent / "scripts" / "deep" / "losses.py", "mine_beside")
     found = imported(here / "nets.py", "mine_here")

@@ -87,7 +87,7 @@ def test_a_connection_that_closes_within_a_message_is_a_hangup(ends: Ends) -> No
         Wire(ends[1]).receive()
 
 
-def test_sending_to_nobody_is_a_hangup(ends: Ends) -> None:
+def test_sending_without_a_receiver_is_a_hangup(ends: Ends) -> None:
     ends[1].close()
     with pytest.raises(Hangup):
         Wire(ends[0]).send(Observe())

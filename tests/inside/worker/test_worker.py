@@ -76,7 +76,7 @@ class Stage:
         return over.value.ended
 
     def run(self, source: str, **other: Any) -> subprocess.CompletedProcess[str]:
-        """In a worker that nobody converses with, as `hasten run` does."""
+        """In a worker without a coordinator, as `hasten run` does."""
         command, environment = render(self.job(source, **other), self.environment)
         return self._output_of(command, environment)
 
@@ -365,7 +365,7 @@ def test_processes_of_the_scripts_loader_hold_no_end_of_the_conversation(stage: 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks the kernel by prctl")
 def test_a_child_of_the_scripts_dies_with_the_worker(stage: Stage) -> None:
-    """One that looks after nobody; a loader's processes notice the end of their parent by themselves."""
+    """One that does not check on its parent, as a loader's processes do."""
     note = stage.folder / "child"
     stage.worker(
         NOTING_ITS_PID
@@ -400,7 +400,7 @@ def test_a_child_whose_parent_is_gone_before_it_could_ask_the_kernel_dies_too(st
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks the kernel by prctl")
 def test_a_worker_dies_with_its_coordinator(stage: Stage) -> None:
-    """Also one that listens to nobody, because its script is busy."""
+    """Also one that does not listen, because its script is busy."""
     note = stage.folder / "worker"
     job = stage.job(NOTING_ITS_PID + f"note({str(note)!r}, os.getpid())\nsignal.pause()")
     coordinator = (

@@ -69,7 +69,7 @@ def test_words_stay_apart(engine: Docker | Apptainer) -> None:
 def test_a_folder_whose_name_would_be_read_as_more_is_refused(
     engine: Docker | Apptainer, folder: str
 ) -> None:
-    with pytest.raises(UsageError, match="its name would be read as two"):
+    with pytest.raises(UsageError, match="its name would be split in two"):
         engine.render(replace(ONE, folder=folder))
 
 

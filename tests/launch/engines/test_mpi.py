@@ -61,7 +61,7 @@ def test_mpich_on_one_machine() -> None:
         (replace(TWO, max_restarts=1), "does not take --max-restarts 1"),
         (replace(TWO, node_rank=1), "does not take --node-rank"),
         (replace(TWO, hosts=()), "--nnodes 2: say which hosts"),
-        (replace(TWO, hosts=("fd00::1", "h2")), "does not take addresses of IPv6"),
+        (replace(TWO, hosts=("fd00::1", "h2")), "does not take IPv6 addresses"),
     ],
 )
 def test_what_mpi_does_not_do_is_refused_by_name(engine: LaunchEngine, job: object, why: str) -> None:

@@ -19,7 +19,7 @@ SECRET = {"A_TOKEN": "not-to-be-shown"}
 def test_each_host_has_its_command_and_what_is_started_there() -> None:
     text = shown(Torchrun().render(TWO))
     assert text.count("\nssh -T") + text.startswith("ssh -T") == 2
-    assert "# which is told on its standard input what to start on h2:\n#   cd /home/me/project\n" in text
+    assert "# on its standard input it is told what to start on h2:\n#   cd /home/me/project\n" in text
     assert "\n#   export OMP_NUM_THREADS=1\n" in text
 
 

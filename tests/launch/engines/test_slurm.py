@@ -137,7 +137,7 @@ SHOWN = (
         ("CANCELLED", SHOWN.format("CANCELLED", "0:15"), 143),
         ("TIMEOUT", SHOWN.format("TIMEOUT", "0:0"), 1),
         ("", SHOWN.format("COMPLETED", "0:0"), 0),
-        ("", "", 1),  # it is forgotten, and nobody knows how it ended
+        ("", "", 1),  # Slurm has forgotten it: how it ended is not known
     ],
 )
 def test_how_a_job_stands(monkeypatch: pytest.MonkeyPatch, state: str, shown: str, code: int | None) -> None:

@@ -87,7 +87,7 @@ def test_addresses_of_ipv6_are_bracketed() -> None:
     assert "[fd00::1]:29400" in start.argv
 
 
-def test_hosts_that_nobody_names_are_asked_for() -> None:
+def test_hosts_that_are_not_named_are_asked_for() -> None:
     with pytest.raises(UsageError, match="--nnodes 2: say which hosts, by --hosts h1,h2 or --hostfile FILE"):
         Torchrun().render(replace(JOB, nodes=Nodes(2, 2)))
 

@@ -16,8 +16,8 @@ Parts = tuple[str, ...]
 _EVALUATION = "evaluation"
 _EPOCH = ("first batches", "epoch turns")
 _SAVING = "saving"
-_LEAVES_NOTHING = (_EVALUATION, *_EPOCH)  # to be done after it has come by
-_TOLD = (*_LEAVES_NOTHING, _SAVING)
+LEAVES_NOTHING = (_EVALUATION, *_EPOCH)  # to be done after it has come by
+_TOLD = (*LEAVES_NOTHING, _SAVING)
 _TIMED_SECONDS = 2.0  # of each process: stretches that are shorter are joined
 _WARMUP_STEPS = 10
 _ALIKE = 0.1  # by which two distances may differ
@@ -46,7 +46,7 @@ class Course:
 
 
 def comes_by(step: Step, part: str, rhythm: Rhythm) -> bool:
-    """Whether ``part`` fell into the step. Collections are not told of single steps: for them, any step into
+    """Whether ``part`` fell into the step. Collections are not known by single steps: for them, any step into
     which something else fell.
     """
     if part == _EVALUATION:
@@ -99,7 +99,7 @@ def course_of(
         return Course(tuple(cuts), until[cuts[0]] - until[1], until[cuts[-1]] - until[cuts[0]])
 
     each = (until[marks[-1]] - until[marks[0]]) / (len(marks) - 1)
-    if early and period == 1 and each >= _TIMED_SECONDS and set(_LEAVES_NOTHING).issuperset(parts):
+    if early and period == 1 and each >= _TIMED_SECONDS and set(LEAVES_NOTHING).issuperset(parts):
         length = marks[1] - marks[0]
         begin = max(least, marks[0] - length)
         within = [mark for mark in marks if begin < mark <= begin + length]

@@ -31,7 +31,7 @@ LIKELY_BELOW = 0.95  # of the value, where few pairs cannot be sure: worth a con
 KNOWN_WITHIN = 0.01  # an interval so narrow tells all that the search needs
 SLOWER_ABOVE = 0.05  # of every log ratio, if there are two: both say slower, and by much
 _CLEARLY_WORSE = math.log(1.15)  # of every ABBA block: one is b against a, twice
-LEAST_TO_TELL = 3  # two values may agree by chance: what they find is not told from them
+LEAST_TO_TELL = 3  # two values may agree by chance: they do not show which gains they could find
 
 
 def gains(ratio: Ratio | None) -> bool:

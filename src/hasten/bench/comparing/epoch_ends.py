@@ -163,7 +163,7 @@ class EpochEnds:
         )
 
     def with_these(self, others: EpochEnds) -> EpochEnds:
-        """Both together."""
+        """The ends that both have seen, together."""
         return replace(
             self,
             seen=[*map(_apart, others.seen), *self.seen],
@@ -229,5 +229,5 @@ class EpochEnds:
 
 
 def _apart(end: EpochEnd) -> EpochEnd:
-    """With a number that none of our processes has."""
+    """The end, with a process number that none of our processes has."""
     return replace(end, process=-end.process)

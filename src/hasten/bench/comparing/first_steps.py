@@ -15,10 +15,10 @@ SECOND_LOOK = 5  # steps
 
 
 def hopeless(a: Worker, b: Worker, rhythm: Rhythm, spare: bool) -> str:
-    """Why b need not be timed against a, both of which are stopped after their first steps; "" where it must.
+    """Why b need not be timed against a; "" if it must be. Both are stopped after their first steps.
 
-    When a process is kept from its processors for a moment, steps of a fraction of a millisecond may all be
-    hundreds of times as long. So b is given a second look, where the script has steps to ``spare`` for it.
+    If a process loses its processors for a moment, several steps of a fraction of a millisecond may all take
+    hundreds of times as long. So b gets a second look, if the script has steps to ``spare`` for it.
     """
     if rhythm.cycle > 1:
         return ""
@@ -32,7 +32,7 @@ def hopeless(a: Worker, b: Worker, rhythm: Rhythm, spare: bool) -> str:
 
 
 def _times_slower(a: Sequence[Step], b: Sequence[Step]) -> float:
-    """How many times b's fastest step is a's usual one; 0 where there is hope."""
+    """b's fastest step over a's usual one; 0 if b may still win."""
     if not a or not b:
         return 0.0
     times = min(step.seconds for step in b) / max(1e-9, median(step.seconds for step in a))

@@ -39,7 +39,7 @@ _EMPTY_WORKERS = 3  # in a row that ended without one ABBA block: the script is 
 
 
 class _Disturbed(Exception):
-    """By other programs, in a block: its ABBA block is set aside."""
+    """Other programs disturbed a block: its ABBA block is set aside."""
 
 
 class TrialFailed(Exception):
@@ -72,8 +72,7 @@ class LiveBench:
         began = clock()
         self._take(replace(self._rhythm, steps_in_all=self._ends.script_steps))
         comparison = _Comparison(self._rhythm.between(a, b))
-        failure, cut_short = None, False
-        gathered = empty = 0
+        failure, cut_short, gathered, empty = None, False, 0, 0
         try:
             while not comparison.decided and (clock() - began < seconds or comparison.too_few):
                 try:
@@ -189,7 +188,7 @@ class LiveBench:
             raise _Disturbed
         block = measure(steps, comparison.timed)
         if block is not None and is_b:
-            if not self._quiet.contended:  # beside others, short steps may all be many times as long
+            if not self._quiet.contended:  # other programs may make all short steps many times as long
                 comparison.give_up(block.step_seconds)
             comparison.steps_b += steps
         elif block is not None:
@@ -263,7 +262,7 @@ class _Comparison:
 
     @property
     def log_ratios(self) -> list[float]:
-        """Of the undisturbed ABBA blocks, if there are enough of them; otherwise of all."""
+        """The log ratios of the undisturbed ABBA blocks, if there are enough of them; otherwise of all."""
         alone = [log_ratio for log_ratio, contended in self._log_ratios if not contended]
         return alone if len(alone) >= _LEAST_ABBA_BLOCKS else [log_ratio for log_ratio, _ in self._log_ratios]
 
@@ -273,11 +272,12 @@ class _Comparison:
 
     @property
     def decided(self) -> bool:
-        """Clear, or known well, or as many ABBA blocks as are worth it. Stopping early bends the interval a
-        little: it steers the search and is never a claim.
+        """Clear, or known well, or without effect, or as many ABBA blocks as are worth it. Stopping early
+        bends the interval a little: it steers the search and is never a claim.
         """
         ratio = robust_interval(self.log_ratios, "ABBA blocks", 0.99)
-        if clearly_worse([log_ratio for log_ratio, contended in self._log_ratios if not contended]):
+        idle = self.gathered == 1 and without_effect(self.proofs)
+        if idle or clearly_worse([log_ratio for log_ratio, contended in self._log_ratios if not contended]):
             return True
         if self.too_few or ratio is None:
             return False

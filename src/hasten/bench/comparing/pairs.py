@@ -71,15 +71,13 @@ class PairsBench:
 
     @property
     def _spare_steps(self) -> float:
-        """That the script has besides these."""
+        """Steps that the script has in addition to these."""
         length = self._rhythm.steps_in_all
         return math.inf if length is None else length - self.steps_needed
 
     @property
     def pair_seconds(self) -> float | None:
-        """Median time of the latest pairs, without set-ups and without what was measured again because it was
-        disturbed. None before the first.
-        """
+        """Median of the latest pairs, without set-ups and repeated measurements; None before the first."""
         return median(self._took) if self._took else None
 
     def compare(self, a: Plan, b: Plan, pairs: int, enough: Enough = lambda _: False) -> Trial:
@@ -101,7 +99,8 @@ class PairsBench:
                 done.append(self._fitting_pair(a, b, a_first=number % 2 == 0))
                 waited = self._quiet.spent_seconds - waited
                 self._pair_took(clock() - pair_began - done[-1].setups_seconds - waited)
-                if enough([pair.log_ratio for pair in done]):
+                idle = not number and without_effect(done[-1].proofs)  # further processes would show no more
+                if idle or enough([pair.log_ratio for pair in done]):
                     break
             failure = without_effect(done[-1].proofs) or None
         except ScriptOver as over:
@@ -222,11 +221,11 @@ class PairsBench:
         return median(block.sample_seconds for block in blocks)
 
     def _pair_took(self, seconds: float) -> None:
-        """After each pair: its time without set-ups and without repeated measurements."""
+        """Called after each pair with its time, without set-ups and repeated measurements."""
         self._took.append(seconds)
 
     def _prepare(self, a: Plan, b: Plan) -> None:
-        """Before the first pair of a comparison. Raises MeasureFailed."""
+        """Called before the first pair of a comparison. Raises MeasureFailed."""
 
     def _blocks(
         self, workers: Mapping[Plan, Worker], first: Plan, second: Plan
@@ -273,7 +272,7 @@ class PairsBench:
             self._settled_beside_others = self._quiet.others_since(before)
 
     def _settle(self, worker: Worker) -> None:
-        """Warm up, untimed."""
+        """Train untimed steps to warm up."""
         if self._warmup_steps:
             worker.steps(self._warmup_steps)
         worker.pause()

@@ -54,7 +54,7 @@ class Quiet:
 
     @property
     def disturbed_share(self) -> float:
-        """Of all blocks so far, 0 to 1; 0 if there are too few to tell."""
+        """The share of all blocks so far that were disturbed, 0 to 1; 0 if there are too few to tell."""
         return self.disturbed_blocks / self.blocks if self.blocks >= _FEW_BLOCKS else 0.0
 
     def begin(self) -> ProcessorTime | None:
@@ -86,7 +86,7 @@ class Quiet:
         return True
 
     def others_since(self, before: ProcessorTime | None) -> bool:
-        """Whether others disturbed what was done since ``before``, which was no block."""
+        """Whether others disturbed what was done since ``before``, which was not a block."""
         after = self._read()
         if before is None or after is None:
             return False

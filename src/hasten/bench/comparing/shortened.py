@@ -3,17 +3,17 @@
 An epoch of minutes has its evaluation at its end, and nothing that makes it shorter could be compared within
 a budget of minutes. So workers are started in which each pass over a loader gives the same share of its
 batches (``inside/worker/short_passes.py``), of training and of evaluation alike. What is compared is whole
-stretches of that training, as ever: steps and evaluation stand in them as in a whole epoch, and a ratio of
-such stretches is that of whole epochs, as far as each batch takes what others take.
+stretches of that training, as usual. Steps and evaluation have the same shares in them as in a whole epoch,
+so a ratio of such stretches is that of whole epochs, if every batch takes as long as the others.
 
-- **What is off.** What comes by once an epoch however long it is - a save, the first batch - weighs more in a
-  short one. It is the same under both plans, so it makes a gain look smaller. Techniques that are for
-  these parts are not compared so: theirs would look larger. The claim says that epochs were short.
-- **Processes that start.** An evaluation whose loader starts worker processes anew each time pays for that
-  once, however long it is, and a technique that spares it would gain too much in a short one. Epochs with
-  such a loader are not cut.
-- **Shares that do not divide.** Of three batches, no tenth can be given. The share is then one that the
-  smallest loader divides by, and where others still depart from theirs, epochs are not cut.
+- **What is off.** What happens once an epoch, however long it is - a save, the first batch - weighs more in a
+  short one. It is the same under both plans, so it makes a gain look smaller. Techniques for these parts
+  are not compared this way, because their gain would look larger. The claim says that epochs were short.
+- **Processes that start.** An evaluation whose loader starts worker processes each time pays for that once,
+  however long it is. A technique that avoids it would gain too much in a short one, so epochs with such a
+  loader are not cut.
+- **Shares that do not divide.** A tenth of three batches cannot be given. The share is then one by which the
+  smallest loader's batches can be divided; if other loaders still get another share, epochs are not cut.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from .stretches import StretchBench
 
 _EPOCH_SECONDS = 1.5  # that the steps of a short epoch take at least
 _LEAST_STEPS = 12
-_MOST_SHARE = 0.5  # of an epoch: what is cut to more is not cut
+_MOST_SHARE = 0.5  # of an epoch: epochs are not cut if more would be left
 _LOOK_EPOCHS = 6  # times what the steps of a short one take: two evaluations, as long as the steps or longer
 _ALIKE = 0.15  # by which a loader's share may depart from the others'
-_IN_IT = {"evaluation", "garbage"}  # what comes by the more often the more batches there are
+_IN_IT = {"evaluation", "garbage"}  # what takes longer the more batches there are
 
 
 class ShortenedBench(StretchBench):
-    """As ``StretchBench``, of epochs cut to ``share``. ``whole``: what it saw of their ends is told there, as
-    that of whole epochs.
+    """``StretchBench`` for epochs cut to ``share``. What it sees of their ends is passed to ``whole``, scaled
+    to whole epochs.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class ShortenedBench(StretchBench):
         self._decided = False
 
     def may_compare(self, a: Plan, b: Plan) -> bool:
-        """Whether the two differ in what a short epoch shows, and a whole one is long."""
+        """Whether a short epoch shows how the two differ, and a whole epoch is long."""
         parts = outside_steps(a, b)
         if self.share >= 1 or not parts or not _IN_IT.issuperset(parts):
             return False
@@ -75,11 +75,11 @@ class ShortenedBench(StretchBench):
         return not (several or changing(a) or changing(b))
 
     def compares(self, a: Plan, b: Plan) -> bool:
-        """Whether that is how the two are compared: it was found out, or an earlier tune has done so."""
+        """Whether the two are compared this way: this tune, or an earlier one, has found a place for it."""
         return self._decided and self.may_compare(a, b)
 
     def decide(self) -> None:
-        """From now on, what may be compared here is."""
+        """From now on, all that may be compared this way is."""
         self._decided = True
 
     def seek(self, a: Plan, b: Plan, seconds: float) -> Seen | Unseen:
@@ -105,7 +105,7 @@ class ShortenedBench(StretchBench):
 
     # ---- how short
     def _usual_share(self) -> float:
-        """1 where a whole epoch is short enough, or nobody knows how long it is."""
+        """The share to begin with; 1 if a whole epoch is short enough, or its length is not known."""
         if not self._epoch_steps or self._rhythm.steps_in_all is not None:
             return 1.0
         each = self._rhythm.cycle_seconds / self._rhythm.cycle
@@ -113,7 +113,7 @@ class ShortenedBench(StretchBench):
         return steps / self._epoch_steps
 
     def _cut(self, share: float) -> None:
-        """Epochs to that share of them, from now on."""
+        """Cut epochs to that share from now on."""
         self.share = share if share <= _MOST_SHARE else 1.0
         steps = shortened(self._epoch_steps, self.share) if self._epoch_steps else None
         self._rhythm = replace(self._rhythm, epoch_steps=steps)
@@ -122,8 +122,8 @@ class ShortenedBench(StretchBench):
         )
 
     def _dividing_share(self) -> float:
-        """By which the smallest loader's batches can be divided, and no less than now; 1 where that is not
-        known.
+        """A share that gives a whole number of the smallest loader's batches, at least the current one; 1 if
+        their number is not known.
         """
         counts = [batches_of(loader) or 0 for loader in self._loaders]
         least = min(counts, default=0)
@@ -131,7 +131,9 @@ class ShortenedBench(StretchBench):
 
     @property
     def _is_even(self) -> bool:
-        """Whether every loader gives as large a share as the others, in as large a share of its time."""
+        """Whether all loaders give about the same share of their batches, and no evaluation's loader starts
+        processes.
+        """
         counts = [batches_of(loader) for loader in self._loaders]
         even = all(count and _apart(count, self.share) <= _ALIKE for count in counts)
         return even and not any(_starts_processes(one) for one in self._loaders if not one.training)
@@ -145,7 +147,7 @@ class ShortenedBench(StretchBench):
         return self._trials.worker(plan, share_of_epochs=self.share)
 
     def _few(self, worker: Worker) -> int:
-        """It is asked before each look of a process that looks."""
+        """Also notes the loaders: this is called before each look for a part of the run."""
         self._loaders = worker.observation().loaders
         if isinstance(self._ends, _ShortEnds):
             self._ends.tells = not any(map(_starts_processes, self._loaders))
@@ -153,14 +155,14 @@ class ShortenedBench(StretchBench):
 
 
 def batches_of(loader: Loader) -> int | None:
-    """Of a whole pass over it; None where that is not known."""
+    """The batches of a whole pass over the loader; None if that is not known."""
     if loader.iterable or not loader.samples or not loader.batch_size:
         return None
     return math.ceil(loader.samples / loader.batch_size)
 
 
 def _starts_processes(loader: Loader) -> bool:
-    """Whether each pass over it begins with that."""
+    """Whether each pass over the loader starts worker processes."""
     return bool(loader.workers) and not loader.keeps_workers
 
 
@@ -170,9 +172,9 @@ def _apart(batches: int, share: float) -> float:
 
 @dataclass
 class _ShortEnds(EpochEnds):
-    """Of epochs cut to ``share`` of their ``epoch`` steps. What was seen of their ends is told to ``whole``,
-    as many times longer as they are shorter, where nothing is in them that does not become shorter: it
-    ``tells`` no other, nor those with saves.
+    """The ends of epochs that are cut to ``share`` of their ``epoch`` steps. They are passed to ``whole``,
+    scaled by how much shorter the epochs are, if ``tells``: nothing in them stays as long as in a whole
+    epoch. Ends with saves are left out.
     """
 
     whole: EpochEnds = field(kw_only=True)

@@ -1,19 +1,19 @@
 """Plans that differ in how a process starts, compared up to its first training step.
 
-Two fresh processes per pair, started at the same time as in ``pairs``: each has its own core, and they slow
-each other equally. Techniques' set-up is not included. Step times are ignored: no technique that shortens the
-start acts in steps.
+Two fresh processes per pair, one after the other, unlike in ``pairs``: threads that compute in a first step,
+or in an evaluation before it, would keep the other process waiting many times as long. Techniques' set-up is
+not included. Step times are ignored: no technique that shortens the start acts in steps.
 """
 
 from __future__ import annotations
 
 import math
-from contextlib import ExitStack
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ...records.plan import Plan
 from ...records.run_forecast import SeenProcess
-from ...records.trial import Trial
+from ...records.trial import Proof, Trial
 from ..workers.starting import wait_all_started
 from ..workers.worker import Worker
 from .pair import Pair
@@ -44,25 +44,27 @@ class StartBench(PairsBench):
         return 1
 
     def _pair(self, a: Plan, b: Plan, a_first: bool) -> Pair:
-        with ExitStack() as stack:
-            order = (a, b) if a_first else (b, a)
-            workers = {plan: stack.enter_context(self._trials.worker(plan)) for plan in order}
+        found = {plan: self._started(plan) for plan in ((a, b) if a_first else (b, a))}
+        (seconds_a, _), (seconds_b, all_proofs) = found[a], found[b]
+        return Pair(
+            log_ratio=math.log(seconds_b / seconds_a),
+            step_seconds_a=seconds_a,
+            step_seconds_b=seconds_b,
+            sample_seconds_b=seconds_b,
+            proofs=tuple(proof for proof in all_proofs if proof.technique not in a.techniques),
+            lasting_seconds=0.0,
+            setups_seconds=0.0,
+            a=SeenProcess(seconds_a, 0.0, 0.0),
+            b=SeenProcess(seconds_b, 0.0, 0.0),
+        )
+
+    def _started(self, plan: Plan) -> tuple[float, Sequence[Proof]]:
+        """Seconds to the first step's end of a process that has the machine to itself, and its proofs."""
+        with self._trials.worker(plan) as worker:
             with self._trials.stopwatch.on("starting"):
-                wait_all_started(list(workers.values()))
-            proofs = tuple(p for p in workers[b].proofs() if p.technique not in a.techniques)
-            workers[a].proofs()  # for the duration of its start
-            seconds_a, seconds_b = (_start(workers[plan]) for plan in (a, b))
-            return Pair(
-                log_ratio=math.log(seconds_b / seconds_a),
-                step_seconds_a=seconds_a,
-                step_seconds_b=seconds_b,
-                sample_seconds_b=seconds_b,
-                proofs=proofs,
-                lasting_seconds=0.0,
-                setups_seconds=0.0,
-                a=SeenProcess(seconds_a, 0.0, 0.0),
-                b=SeenProcess(seconds_b, 0.0, 0.0),
-            )
+                wait_all_started([worker])
+            proofs = worker.proofs()  # which also tell how long its start took
+            return _start(worker), proofs
 
 
 def _start(worker: Worker) -> float:

@@ -126,7 +126,18 @@ def in_unit(steps: Sequence[Step], rhythm: Rhythm) -> tuple[Step, ...]:
 
 
 def regular_steps(steps: Sequence[Step], rhythm: Rhythm) -> list[Step]:
+    """The steps into which nothing unusual fell (``Rhythm.regular``)."""
     return [step for step in steps if rhythm.regular(step)]
+
+
+def seconds_beyond_steps(steps: Sequence[Step], rhythm: Rhythm) -> float | None:
+    """What fell into steps besides themselves: evaluations, new epochs, saves. None without a regular step.
+    Regular steps that take longer than usual add nothing to it.
+    """
+    usual = [step.seconds for step in steps if rhythm.regular(step)]
+    if not usual:
+        return None
+    return sum(max(0.0, step.seconds - median(usual)) for step in steps if not rhythm.regular(step))
 
 
 def measure(steps: Sequence[Step], rhythm: Rhythm, discard: int = 1) -> Block | None:

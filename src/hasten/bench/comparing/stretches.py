@@ -22,6 +22,7 @@ collections and the wait for first batches. The compared value is its seconds pe
 - **What it cannot see.** What occurs once in a run, or only at its end, is never between two ends: it is not
   compared. Nor is what does not occur twice in the available time.
 
+What acts between steps only is searched for with the same steps in both processes (``between_steps``).
 Regular steps within the stretches are timed, too (``Trial.step_log_ratios``), to distinguish what a plan
 gains in steps from what it gains elsewhere.
 """
@@ -42,13 +43,14 @@ from ..trials import Trials
 from ..workers.ending import BudgetOver, PlanRefused, ScriptEnded, ScriptOver
 from ..workers.starting import START_SECONDS
 from ..workers.worker import Worker
+from .between_steps import act_between_steps, with_steps_of_both
 from .course import Course, Parts, comes_by, course_of, is_told, rarest, seconds_to_see, times_in
 from .epoch_ends import EpochEnds
 from .pair import Pair
 from .pair_costs import PairCosts, seconds_trained
 from .pairs import Enough, MeasureFailed, PairsBench
 from .quiet import Quiet
-from .steps import STEPS, Block, Rhythm, measure, spoilt
+from .steps import STEPS, Block, Rhythm, measure, seconds_beyond_steps, spoilt
 
 _AT_ONCE_SECONDS = 0.5  # between two looks at what occurred
 _LATEST_STEPS = 5  # steps whose median says how slow they are
@@ -75,7 +77,7 @@ class StretchBench(PairsBench):
         self._scouts: dict[Plan, list[Step]] = {}  # steps, by the techniques that change the training
         self._sought: dict[Plan, float] = {}  # for how many seconds at most, if that was too short
         self._foreseen: dict[str, float] = {}  # seconds a process needs to see this part
-        self._compared: tuple[Plan, Plan] | None = None
+        self._compared = BASELINE, BASELINE
         self._parts: Parts = ()
         self._courses: dict[Plan, Course] = {}  # of the plans that are compared
         self._trained: dict[Plan, float] = {}  # seconds, in the latest pair
@@ -177,10 +179,10 @@ class StretchBench(PairsBench):
         assert course is not None, "it was just looked for"
         steps = self._scouts[changing(a)][course.cuts[0] : course.cuts[-1]]
         each = course.seconds / len(course.lengths)
-        regular = [step.seconds for step in steps if self._rhythm.regular(step)]
-        if not regular or not all(map(is_told, outside_steps(a, b))):
+        beyond = seconds_beyond_steps(steps, self._rhythm)
+        if beyond is None or not all(map(is_told, outside_steps(a, b))):
             return Seen(each)
-        return Seen(each, max(0.0, 1 - len(steps) * median(regular) / course.seconds))
+        return Seen(each, beyond / course.seconds)
 
     def _unseen(self, parts: Parts, training: Plan, seconds: float, failure: str) -> Unseen:
         steps = self._scouts.get(training, [])
@@ -207,7 +209,7 @@ class StretchBench(PairsBench):
         for plan in (a, b):
             course = self._course(a, b, changing(plan))
             if course is None:
-                raise MeasureFailed(f"it is not known where in a run {', '.join(self._parts)} comes by")
+                raise MeasureFailed(f"it is not known where in a run {', '.join(self._parts)} occurs")
             self._courses[plan] = course
 
     def _pair_took(self, seconds: float) -> None:
@@ -238,17 +240,16 @@ class StretchBench(PairsBench):
         trained: dict[Plan, list[list[Step]]] = {first: [], second: []}
         several = min(len(self._courses[plan].lengths) for plan in (first, second)) > 1
         for plan in (first, second, second, first) if several else (first, second):
-            steps = self._stretch(workers[plan], len(trained[plan]))
-            trained[plan].append(steps)
-            yield plan, self._block_of(steps)
+            trained[plan].append(self._stretch(workers[plan], len(trained[plan])))
         self._trained = {plan: seconds_trained(worker.history[1:]) for plan, worker in workers.items()}
-        assert self._compared is not None
         a, b = self._compared
         if changing(a) == changing(b):
             self._check(trained[a], trained[b])
-        regular = {plan: self._regular(stretches) for plan, stretches in trained.items()}
-        of_a, of_b = regular[a], regular[b]
+        of_a, of_b = (self._regular(trained[plan]) for plan in (a, b))
         self._step_logs.append(math.log(of_b / of_a) if of_a and of_b else None)
+        evened = self.early and act_between_steps(a, b)
+        timed = with_steps_of_both(trained, self._rhythm) if evened else trained
+        yield from ((plan, self._block_of(steps)) for plan, each in timed.items() for steps in each)
 
     def _check(self, a: Sequence[Sequence[Step]], b: Sequence[Sequence[Step]]) -> None:
         """Raises MeasureFailed if plan b does less in the same steps."""
@@ -269,7 +270,7 @@ class StretchBench(PairsBench):
         return [self._block_of(self._stretch(worker, n)) for n in range(len(self._courses[plan].lengths))]
 
     def _stretch(self, worker: Worker, number: int) -> list[Step]:
-        """All steps of one stretch. Disturbed ones count as measured: the script does not go back."""
+        """Train all steps of one stretch. Disturbed ones count as measured: the script does not go back."""
         course = self._courses[worker.plan]
         before = self._quiet.begin()
         worker.resume()
@@ -291,7 +292,7 @@ class StretchBench(PairsBench):
         return Block(seconds / samples, seconds / len(steps), mean, samples, uneven)
 
     def _time(self, blocks: list[Block]) -> float:
-        """Of all stretches together: a short one with an evaluation counts only by its samples."""
+        """Seconds per sample of all stretches: a short one with an evaluation counts only by its samples."""
         samples = sum(block.samples for block in blocks)
         return sum(block.sample_seconds * block.samples for block in blocks) / samples
 

@@ -31,7 +31,7 @@ _LEAST_PART = 0.2  # of the steps, at either speed
 
 
 def before_tuning(before: Vitals, after: Vitals) -> list[Caution]:
-    """From two readings while nothing of ours ran."""
+    """Cautions from two readings taken while nothing of ours ran."""
     ticks = after.all_ticks - before.all_ticks
     share = (after.busy_ticks - before.busy_ticks) / ticks if ticks else 0.0
     return [Caution("busy", share=share)] if share >= _BUSY_SHARE else []
@@ -40,7 +40,7 @@ def before_tuning(before: Vitals, after: Vitals) -> list[Caution]:
 def while_tuning(
     before: Vitals, after: Vitals, observation: Observation, confirmation: Trial | None
 ) -> list[Caution]:
-    """From the readings around the whole tune and what was seen in it."""
+    """Cautions from the readings around the whole tune and what was seen in it."""
     return [
         *_of_the_machine(before, after),
         *_of_the_steps(observation),

@@ -1,13 +1,13 @@
-"""More baselines with more noise, before a plan is refused for what units that turn bring about.
+"""More baselines with more noise, before a plan is refused for jumps that units which turn may cause.
 
-A unit close to where it turns (ReLU, max pooling) turns under the least noise, and how far the training jumps
-then does not depend on how large the noise was: how often it happens does. Seen: one unit that turned in two
-of nine baselines with the noise of float32, in one of eight with four times that, and the losses were off by
-0.21% to 0.22% in all three, where the others were off by 0.0005% to 0.015%. So three baselines show too few
-of such jumps, and what they allow is a lottery. With more noise there are more of them to see.
+A unit close to where it turns (ReLU, max pooling) turns under the least noise. How far the training then
+jumps does not depend on how large the noise was; how often it happens does. Seen: one unit turned in two of
+nine baselines with the noise of float32, and in one of eight with four times that. In all three the losses
+were off by 0.21% to 0.22%, in the others by 0.0005% to 0.015%. So three baselines show too few of such jumps,
+and what they allow is a lottery. With more noise there are more of them to see.
 
-So what grows over steps - losses, the drift of parameters and optimizer state - may depart by as much as any
-of them shows. Single steps stay sharp: there a gradient may depart as far as in the same step of one of them.
+So what grows over steps - losses, the drift of parameters and optimizer state - may differ by as much as any
+of them shows. Single steps stay sharp: a gradient may differ as far as in the same step of one of them.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _SEEDS = 100  # from the plan's seed to those of this noise, none of which was d
 
 @dataclass(frozen=True)
 class More:
-    """What more baselines show: ``grown`` of what grows over steps, as far as that counts; ``noisier`` in the
-    single steps that were checked, where their noise is more; over so many ``steps``.
+    """What additional baselines show over so many ``steps``. ``grown``: what grows over steps, as far as it
+    counts. ``noisier``: the single steps that were checked, if these baselines have more noise.
     """
 
     grown: Sequence[Watched] = ()
@@ -51,8 +51,8 @@ class More:
 
 
 def may_have_turned(verdict: GuardVerdict, precision: str, draws: bool) -> bool:
-    """Whether a plan is refused for nothing but what units that turn bring about: losses, what had departed
-    between two single steps, and, where rounding is small, a gradient or running statistics in one of these.
+    """Whether a plan is refused only for what units that turn may cause: losses, drift between two single
+    steps, and, if rounding is small, a gradient or running statistics in one of these steps.
     """
     numerics = verdict.numerics
     excused = ("gradient", "buffers") if _is_amplified(precision, draws) else ()
@@ -79,8 +79,8 @@ def by_more_baselines(
     seed: int,
     before: int,
 ) -> list[GuardVerdict]:
-    """What is ``judged`` by no more baselines; and by more where units that turn may be why one is refused.
-    Of one that stays refused for it the verdict says whether there was no time for all that.
+    """The verdicts as ``judged`` without additional baselines; then with them, as long as units that turn may
+    be why one is refused. One that stays refused for that says whether time ran out before all were trained.
     """
 
     def asks(verdict: GuardVerdict) -> bool:
@@ -112,10 +112,11 @@ def _is_amplified(precision: str, draws: bool) -> bool:
 def more_baselines(
     trials: Trials, draws: bool, precision: str, seed: int, seeds: Sequence[int], steps: int, before: int
 ) -> More:
-    """One for each of ``seeds``, which are of their noise, over so many steps; fewer where ``trials`` leave
-    too little time. Noise is not more where it is large anyhow, or where other random numbers are drawn.
+    """One baseline for each of ``seeds``, from which its noise is drawn, over so many steps; fewer steps if
+    ``trials`` leave too little time. Noise is not increased if it is large anyway, or if different random
+    numbers are drawn.
 
-    Raises ScriptOver or WorkerError, where one does not come to its first step, or something fails.
+    Raises ScriptOver or WorkerError if one does not reach its first step, or something fails.
     """
     trials.limit.check("before more baselines were trained")
     amplified = _is_amplified(precision, draws)
@@ -136,8 +137,8 @@ def more_baselines(
 
 
 def counted(reference: Watched, other: Watched, share: float, draws: bool) -> Watched:
-    """A baseline that departs from ``reference`` by ``share`` of what ``other`` does, for as long as that is
-    the same training, and its losses are numbers. Of single steps it has what had departed between them.
+    """A baseline that differs from ``reference`` by ``share`` of what ``other`` does, as long as that is the
+    same training and its losses are numbers. Of single steps it only has the drift between them.
     """
     parted = [found.step - 1 for found in differing(reference.trace, other.trace, draws) if found.step]
     same = min([len(reference.trace), len(other.trace), *parted])
@@ -152,7 +153,7 @@ def counted(reference: Watched, other: Watched, share: float, draws: bool) -> Wa
 
 
 def _losses_between(reference: StepTrace, other: StepTrace, share: float) -> StepTrace:
-    """No number where they do not have as many."""
+    """The step with its losses moved by ``share`` of their difference; NaN if they have different numbers."""
     if len(reference.losses) != len(other.losses):
         return replace(reference, losses=(math.nan,))
     losses = zip(reference.losses, other.losses, strict=True)
@@ -164,6 +165,6 @@ def _grown(check: Check, share: float) -> Check:
 
 
 def _sums(sums: Sums, share: float) -> Sums:
-    """Of r + share * (c - r) where ``sums`` are of c."""
+    """The sums for r + share * (c - r), given the ``sums`` for c."""
     reference, product, apart = sums
     return [reference, reference + share * (product - reference), share**2 * apart]

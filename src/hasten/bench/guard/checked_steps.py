@@ -55,7 +55,7 @@ class Watched:
 
 
 def go_on_to(worker: Worker, before: int, plan: Plan) -> None:
-    """From the end of its first step to the end of the first after ``before``, which is under ``plan``."""
+    """Train on to the end of the first step after ``before`` steps. That one is under ``plan``."""
     if before > 1:
         worker.steps(before - 1)
     if before:
@@ -137,7 +137,7 @@ class _Led:
                 self.over = end.ended
 
     def ask(self, request: messages.Request[Answer | messages.Failed]) -> Answer | None:
-        """None if it failed, now or before, or its script has ended."""
+        """Its answer; None if it failed, now or before, or if its script has ended."""
         if self.failed or self.over is not None:
             return None
         with self._turn() as worker:

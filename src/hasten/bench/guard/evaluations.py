@@ -24,7 +24,7 @@ from .checked_steps import Watched
 
 
 def judge_evaluations(reference: Watched, perturbed: Watched, candidate: Watched) -> dict[str, StepDeparture]:
-    """By what was compared: "evaluation" and "printed"; nothing if the plan lowers no evaluation."""
+    """Results by what was compared, "evaluation" and "printed"; empty if the plan lowers no evaluation."""
     returned = [(check.evaluation, check.step) for check in candidate.checks if check.evaluation is not None]
     if not returned:
         return {}

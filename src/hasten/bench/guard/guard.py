@@ -4,8 +4,8 @@ Runs from one seed are compared step by step: the baseline, the plan, and baseli
 rounding, which show how much of a difference means nothing.
 
 One perturbed baseline is one draw of what rounding does, and the noise's size is a guess. So if a plan would
-be refused only for the size of a difference, everything is trained once more along with more of them, and
-with the baseline in float64, which shows how far the baseline itself is rounded.
+be refused only for the size of a difference, everything is trained once more along with more of them. The
+baseline is then trained in float64 as well, which shows how far the baseline itself is rounded.
 """
 
 from __future__ import annotations

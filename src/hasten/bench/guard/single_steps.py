@@ -61,7 +61,7 @@ def judge_steps(
     precision: str,
     noisier: Sequence[Check] = (),
 ) -> SingleSteps:
-    """What was compared and what came out; in words it is told by ``report.guard``. ``noisier``: of baselines
+    """What was compared and what came out; ``report.guard`` puts it into words. ``noisier``: of baselines
     with more noise, which tell what units may turn in the step that they check.
     """
     compared: dict[str, StepDeparture] = {}
@@ -139,8 +139,8 @@ def _worst(found: Sequence[tuple[int, Departure]], tolerance: InStep) -> tuple[i
 
 
 def _middle(found: Sequence[tuple[int, Departure]], tolerance: InStep) -> tuple[int, Departure] | None:
-    """Of statistics over other samples: once they have settled, what a step changes in them is chance, and no
-    single step tells anything.
+    """The median step, for running statistics over different samples: once these have settled, what a step
+    changes in them is chance, and no single step says anything.
     """
     ordered = sorted(found, key=lambda item: _excess(item[1], tolerance(item[0])))
     return ordered[len(ordered) // 2] if ordered else None

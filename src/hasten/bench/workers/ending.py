@@ -89,8 +89,9 @@ class PlanRefused(Exception):
 
 
 def in_one_line(ended: ScriptEnded) -> str:
+    """How the script ended, for a message."""
     if ended.how == "completed":
-        return "the script came to its end"
+        return "the script reached its end"
     if ended.how == "exit":
         return f"the script ended with exit code {ended.detail}"
     if ended.how == "said":
@@ -176,10 +177,10 @@ def too_short(ended: ScriptEnded, child: str, script: str, printed: Path | None 
     if ended.steps_in_all == 0:
         return Refusal(
             f"{script} ended without training: hasten saw no optimizer step and no backward pass in its "
-            "process. Name the script that trains, with the arguments that make it train: where it goes on "
-            "from a checkpoint, nothing may be left to train. (Where it trains by other means, torch.func "
-            "for one, it can say where a step ends: hasten.step(). Training in processes that the script "
-            "starts itself cannot be followed.)"
+            "process. Name the script that trains, with the arguments that make it train: if it resumes "
+            "from a checkpoint, nothing may be left to train. (If it trains by other means, such as "
+            "torch.func, it can mark the end of a step by hasten.step(). Training in processes that the "
+            "script starts itself cannot be followed.)"
         )
     return Refusal(
         f"{script} ended after {ended.steps_in_all} training steps, and at least {LEAST_STEPS} are needed to "

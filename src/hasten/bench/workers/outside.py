@@ -38,7 +38,7 @@ def outside_caution(paths: Sequence[str]) -> list[Caution]:
 
 
 def _written(uppers: Iterable[Mapping[str, str]]) -> Iterator[str]:
-    """All entries except folders."""
+    """All entries below a folder except folders."""
     left = _MOST_ENTRIES
     for places in uppers:
         for place, upper in places.items():

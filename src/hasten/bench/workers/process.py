@@ -157,7 +157,7 @@ class WorkerProcess:
             try:
                 code = self._process.wait(timeout)
             except subprocess.TimeoutExpired:
-                raise Silence("the script came to its end, but its process did not") from None
+                raise Silence("the script reached its end, but its process did not end") from None
             self._hear_out()
             if over.ended.how != "completed":
                 return over.ended, str(over)

@@ -78,7 +78,7 @@ class TrialFiles:
 
     def _make_own_cache(self, environment: Mapping[str, str]) -> str:
         """Where hasten keeps compiled code from one command to the next; "" if it cannot, or if the
-        folder is a link or somebody else's.
+        folder is a link or another user's.
         """
         base = environment.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         folder = os.path.join(base, "hasten")

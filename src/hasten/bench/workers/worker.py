@@ -38,7 +38,7 @@ class Worker(Protocol):
 
     @property
     def start_seconds(self) -> float:
-        """From its start to its first step's end, without set-up; 0 until proofs were requested."""
+        """Seconds from its start to its first step's end, without set-up; 0 until proofs were requested."""
 
     @property
     def protection(self) -> str:

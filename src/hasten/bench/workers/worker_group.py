@@ -52,12 +52,12 @@ class WorkerGroup:
 
     @property
     def setup_seconds(self) -> float:
-        """That of the rank that took longest."""
+        """The time of the rank that took longest."""
         return max(rank.setup_seconds for rank in self.ranks)
 
     @property
     def start_seconds(self) -> float:
-        """That of the rank that took longest."""
+        """The time of the rank that took longest."""
         return max(rank.start_seconds for rank in self.ranks)
 
     @property
@@ -96,7 +96,7 @@ class WorkerGroup:
         return together(self._of_all(lambda rank: rank.trace()))
 
     def numerics(self, request: Request[Heard]) -> Heard:
-        """All load what one has written; each writes into its own file."""
+        """Ask all ranks. All load the state that one has written; each writes into a file of its own."""
 
         def ask(rank: WorkerProcess) -> Heard:
             own: Message = request

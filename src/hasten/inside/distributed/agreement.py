@@ -52,6 +52,7 @@ class Agreement:
             self.apart[kind] += float((given @ parts - whole).square().sum())
 
     def weights(self) -> dict[str, list[float]]:
+        """The weights to test, one for each rank: for losses that are means over a batch, and sums."""
         return {"mean": list(self.shares), "sum": [float(counts) for counts in self.counts]}
 
     def residual(self, kind: str) -> float:
@@ -93,11 +94,11 @@ class Agreement:
         fitted, rest = self.fitted()
         used = [share for share, counts in zip(self.shares, self.counts, strict=True) if counts]
         if not math.isfinite(rest) or not math.isfinite(self.residual("mean")):
-            return "the gradient is no number in the first step"
+            return "the gradient is not a number in the first step"
         if rest <= (1e-6 if precision == "float64" else TURNED if precision == "float32" else LOWER):
             return (
                 f"the gradients of the slices would have to weigh {_numbers(fitted)}, where they hold "
-                f"{_numbers(used)} of the samples: the loss divides by something else than the number of "
+                f"{_numbers(used)} of the samples: the loss divides by something other than the number of "
                 "samples (ignore_index, class weights, a mask), so slices of a batch do not add up to it"
             )
         return (

@@ -56,7 +56,7 @@ class AlignedDraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _length(value: Any) -> int:
-    """Of the first dimension of a tensor or a size; -1 if there is none."""
+    """The length of the first dimension of a tensor or a size; -1 if there is none."""
     if torch.is_tensor(value):
         return int(value.shape[0]) if value.dim() else -1
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], int):

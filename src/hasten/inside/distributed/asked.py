@@ -56,6 +56,7 @@ class Asked:
 
 
 def tensors_among(*values: object) -> list[torch.Tensor]:
+    """The tensors in nested containers."""
     return [leaf for leaf in tree_flatten(values)[0] if torch.is_tensor(leaf)]
 
 

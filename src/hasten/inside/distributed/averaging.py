@@ -100,7 +100,7 @@ class Averaging:
 
     @property
     def parameters(self) -> list[torch.Tensor]:
-        """Those that the last pass could give a gradient to."""
+        """The parameters that the last pass could give a gradient to."""
         return self._buckets.parameters
 
     def give_up(self) -> None:
@@ -146,7 +146,7 @@ class Averaging:
         return came
 
     def _came_late(self, number: int) -> None:
-        """Its bucket was sent without it, because it had no gradient in earlier passes of this kind."""
+        """A gradient came after its bucket was sent: in earlier passes of this kind there was none."""
         if number in self._filled:
             raise OutOfStep("a gradient was added to after it had been sent")
         self._late.add(number)

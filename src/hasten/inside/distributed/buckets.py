@@ -1,7 +1,7 @@
 """Gradients packed into flat tensors, so that few collectives reduce many of them.
 
-As in DDP they lie in the reverse order of the parameters, which is about the order in which a backward pass
-makes them, and the first bucket is small, so that something can be sent early.
+As in DDP they are in the reverse order of the parameters: a backward pass makes them in about that order. The
+first bucket is small, so that something can be sent early.
 
 Source: https://arxiv.org/abs/2006.15704 (Li et al., PyTorch Distributed), 3.2.3
 """

@@ -84,7 +84,7 @@ class SharedEvaluation:
         return self._share(call, asked, way)
 
     def _told(self, *numbers: int) -> list[list[int]]:
-        """Of each rank."""
+        """These numbers of each rank, a row each."""
         rows: list[list[int]] = self._communication.gathered(torch.tensor(numbers)).tolist()
         return rows
 

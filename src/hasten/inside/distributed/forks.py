@@ -21,6 +21,7 @@ class Fork:
     seconds: float | None = None  # of processor time; None while it runs
 
     def look(self, wait: bool = False) -> None:
+        """Find out whether it has ended, or ``wait`` until it has."""
         if self.seconds is not None:
             return
         try:

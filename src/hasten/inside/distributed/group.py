@@ -247,6 +247,7 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
         return self._pairs.receive(tensors, sender, tag)
 
     def recv_anysource(self, *_: object) -> NoReturn:
+        """Raises NotImplementedError: a receiver must name the sender."""
         raise NotImplementedError(
             f"{self._name} cannot receive from any rank: name one by recv(tensor, src), or make a group that "
             "can by dist.new_group(backend='gloo')"
@@ -285,7 +286,9 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
 
 
 def _op(opts: object) -> str:
-    """Its name for an engine. A ``ReduceOp`` has a kind and perhaps a factor; torch also passes kinds."""
+    """The operation's name for an engine. A ``ReduceOp`` has a kind and perhaps a factor; torch also passes
+    kinds.
+    """
     given = getattr(opts, "reduceOp", _Op.SUM)
     kind: Any = given if isinstance(given, _Op) else given.op
     if kind not in _OPS:

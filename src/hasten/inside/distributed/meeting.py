@@ -18,32 +18,33 @@ import time
 from typing import Any
 
 MOST_BYTES = 2**24  # of a message
-_HELLO_BYTES = 2**10  # of one from somebody who has proved nothing yet
+_HELLO_BYTES = 2**10  # of one from a process that has proved nothing yet
 _HELLO_SECONDS = 5.0
 _TURN_SECONDS = 0.5  # for which the keeper holds an answer back
 
 
 class NoMeeting(RuntimeError):
-    """Nobody of this job answers there, or the connection broke."""
+    """No process of this job answers there, or the connection broke."""
 
 
 class OtherKey(NoMeeting):
-    """Somebody answers who has another key."""
+    """A process answers that has another key."""
 
 
 def send(connection: socket.socket, message: dict[str, Any]) -> None:
+    """Send one message."""
     text = json.dumps(message).encode()
     connection.sendall(struct.pack("!I", len(text)) + text)
 
 
 def receive(connection: socket.socket, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
-    """Raises ConnectionError where it is closed, ValueError where what comes is no message."""
+    """The next message. Raises ConnectionError if the connection is closed, ValueError for anything else."""
     (length,) = struct.unpack("!I", _exactly(connection, 4))
     if length > most_bytes:
-        raise ValueError(f"a message of {length} bytes")
+        raise ValueError(f"it sent a message of {length} bytes, which is too long")
     message = json.loads(_exactly(connection, length))
     if not isinstance(message, dict):
-        raise ValueError("no message of ours")
+        raise ValueError("it sent a message that is not hasten's")
     return message
 
 
@@ -58,6 +59,7 @@ def _exactly(connection: socket.socket, many: int) -> bytes:
 
 
 def proof_of(key: bytes, who: str, *drawn: str) -> str:
+    """Shows that ``who`` knows the ``key``, for numbers that both sides have ``drawn``."""
     return hmac.new(key, " ".join((who, *drawn)).encode(), "sha256").hexdigest()
 
 
@@ -83,9 +85,9 @@ def greet(connection: socket.socket, key: bytes) -> None:
         send(connection, {"drawn": drawn, "proof": proof_of(key, "guest", theirs, drawn)})
         answer = receive(connection, _HELLO_BYTES)
     except (OSError, ValueError, KeyError) as error:
-        raise NoMeeting(f"what listens there is none of hasten's ({error or type(error).__name__})") from None
+        raise NoMeeting(f"what listens there is not hasten ({error or type(error).__name__})") from None
     if not hmac.compare_digest(str(answer.get("proof")), proof_of(key, "keeper", theirs, drawn)):
-        raise OtherKey("it has another key than this process")
+        raise OtherKey("its key is not this process's")
     connection.settimeout(None)
 
 
@@ -95,7 +97,7 @@ class Meeting:
     """
 
     def __init__(self, address: str, key: bytes, silence_seconds: float) -> None:
-        """``address``: HOST:PORT. Raises NoMeeting."""
+        """Connect to the keeper at ``address``, HOST:PORT. Raises NoMeeting."""
         self._where, self._one = address, threading.Lock()
         host, _, port = address.rpartition(":")
         try:
@@ -112,11 +114,11 @@ class Meeting:
 
     @property
     def own_address(self) -> str:
-        """This machine's, on the way to the keeper."""
+        """This machine's address on the connection to the keeper."""
         return str(self._connection.getsockname()[0])
 
     def ask(self, what: str, **more: object) -> dict[str, Any]:
-        """Raises NoMeeting where no answer comes."""
+        """Send a request and return its answer. Raises NoMeeting if none comes."""
         try:
             with self._one:
                 send(self._connection, {"what": what, **more})
@@ -125,19 +127,20 @@ class Meeting:
             raise NoMeeting(f"{self._where} is silent: {error or type(error).__name__}") from None
 
     def put(self, name: str, value: bytes) -> None:
+        """Keep ``value`` under ``name``, where every process of the job can get it."""
         self.ask("put", name=name, value=base64.b64encode(value).decode())
 
     def look(self, name: str, wait: bool = True) -> bytes | None:
-        """None where nobody has put it there; ``wait``: for a moment."""
+        """The value under ``name``, None if no process has put one there. ``wait``: up to half a second."""
         found = self.ask("look", name=name, seconds=_TURN_SECONDS if wait else 0.0).get("value")
         return None if found is None else base64.b64decode(found)
 
     def get(self, name: str, seconds: float) -> bytes:
-        """Raises TimeoutError where nobody puts it there for so long."""
+        """The value under ``name``. Raises TimeoutError if no process puts one there within ``seconds``."""
         until = time.monotonic() + seconds
         while (found := self.look(name)) is None:
             if time.monotonic() > until:
-                raise TimeoutError(f"nobody told {name!r} for {seconds:g} s")
+                raise TimeoutError(f"no process has sent {name!r} within {seconds:g} s")
         return found
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from .meeting import Meeting
 
 
 class MeetingStore(Store):
-    """What groups of torch's ask of a store; it has no counters. All names in it begin with ``prefix``."""
+    """What torch's groups need of a store, without counters. All names in it begin with ``prefix``."""
 
     def __init__(self, meeting: Meeting, prefix: str, timeout: timedelta) -> None:
         super().__init__()

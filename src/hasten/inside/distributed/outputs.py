@@ -48,7 +48,7 @@ class Undisturbed:
         return before is not None and before == self._state()
 
     def _state(self) -> object:
-        """None if unknown."""
+        """The state of its inputs and modules; None if unknown."""
         try:
             versions = [_version(tensor) for tensor in self._tensors]
             modules = () if self._root is None else self._root.modules()

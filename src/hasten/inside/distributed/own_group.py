@@ -17,8 +17,8 @@ _OURS = {"mpi": "mpi4py", **{name: name for name in ENGINES}}
 
 
 def find_backends(seams: Seams, own: OwnGroup) -> None:
-    """From now on ``init_process_group`` and ``new_group`` also accept the names "mpi", "ccl" and "shm", and
-    ``own`` replaces what the script says.
+    """From now on ``init_process_group`` and ``new_group`` also accept the names "mpi", "ccl" and "shm".
+    Backend, port and timeout of ``own``, if they are set, replace those that the script names.
     """
     instead, patience = own.backend, _Patience(own.timeout_seconds)
 
@@ -57,18 +57,18 @@ def find_backends(seams: Seams, own: OwnGroup) -> None:
 
 @dataclass
 class _Patience:
-    """How long ranks wait where the script says nothing, ``said`` in making its first group."""
+    """How long ranks wait if the script does not set it. ``said``: it did, for its first group."""
 
     seconds: float
     said: bool = False
 
     def for_others(self) -> timedelta | None:
-        """None for torch's own."""
+        """The timeout for a group; None for torch's default."""
         return timedelta(seconds=self.seconds) if self.seconds else None
 
 
 def _at(port: int, method: object) -> object:
-    """``method`` with that port, where it names one: "tcp://HOST:PORT"."""
+    """``method`` with that port, if it names one: "tcp://HOST:PORT"."""
     if isinstance(method, str) and method.startswith("tcp://"):
         return f"{method.rpartition(':')[0]}:{port}"
     return method

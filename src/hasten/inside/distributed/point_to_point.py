@@ -28,11 +28,13 @@ class Pairs:
         self._lines: dict[str, _Line] = {}
 
     def send(self, tensors: Sequence[Tensor], receiver: int, tag: int) -> _Pending:
+        """Begin to send; returns a work whose ``wait`` returns once all tensors were sent."""
         given = [tensor.detach().contiguous() for tensor in tensors]
         line = self._line(f"{self._rank}-{receiver}", receiver, 0)
         return line.ask(lambda group: group.send(given, 1, tag), lambda: None)
 
     def receive(self, tensors: Sequence[Tensor], sender: int, tag: int) -> _Pending:
+        """Begin to receive into ``tensors``; returns a work whose ``wait`` returns once they are there."""
         plain = [tensor.detach().contiguous() for tensor in tensors]
 
         def come() -> None:

@@ -196,6 +196,7 @@ class Rehearsal(ThisRank):
             file.write_text(why, encoding="utf-8")
 
     def training_ends(self) -> None:
+        """The script has ended, and with it the course that is compared."""
         self._course.script_ended()
 
     # ---- findings
@@ -227,7 +228,7 @@ class Rehearsal(ThisRank):
         if self._fallen_out:
             reasons.append(self._fallen_out)
         elif not self.training.has_optimizers:
-            reasons.append("it trains without an optimizer of torch.optim, so its gradients go unseen")
+            reasons.append("it trains without an optimizer of torch.optim, so its gradients are not seen")
         elif not any(self._recorded):
             reasons.append("its gradients do not come from backward(), so they cannot be averaged")
         if not self._keys:
@@ -237,9 +238,7 @@ class Rehearsal(ThisRank):
             )
         elif len(set(self._keys)) > 1:
             names = " and ".join(dict.fromkeys(key.dataset for key in self._keys))
-            reasons.append(
-                f"one step trains on batches of several loaders ({names}): one alone can be sliced"
-            )
+            reasons.append(f"one step trains on batches of several loaders ({names}): only one can be sliced")
         return reasons
 
     def _found_together(self, uses: Sequence[str]) -> Findings:
@@ -248,16 +247,16 @@ class Rehearsal(ThisRank):
         refusals: list[str] = []
         kinds = {"mean", "sum"}
         if self._digests[: len(expected["digests"])] != expected["digests"][: len(self._digests)]:
-            refusals.append("it draws other batches each time it runs, though it is seeded alike")
+            refusals.append("it draws different batches each time it runs, even with the same seed")
         elif self._models != expected["models"]:
-            refusals.append("it builds another model each time it runs, though it is seeded alike")
+            refusals.append("it builds a different model each time it runs, even with the same seed")
         elif self._fallen_out:
             refusals.append(self._fallen_out)
         first = self.slicer.latest
         if first is not None and first.whole < self.ranks.world_size * self.findings.least:
             refusals.append(
                 f"its batches hold {first.whole} samples, too few for {self.ranks.world_size} ranks "
-                f"of {self.findings.least} at least"
+                f"with at least {self.findings.least} each"
             )
         for agreement in () if refusals else self._agreements:
             held = agreement.kinds(precision)
@@ -287,14 +286,14 @@ class Rehearsal(ThisRank):
         remarks = []
         if self.findings.least > 1 and not self.ranks.sync_batch_norm:
             remarks.append(
-                "batch norm takes its statistics of a rank's slice, not of the whole batch "
-                "(sync_batch_norm takes them of the whole)"
+                "batch norm takes its statistics from a rank's slice, not from the whole batch "
+                "(sync_batch_norm takes them from the whole batch)"
             )
         dropout = modules.dropout_kind(torch)
         if any(isinstance(part, dropout) and part.p > 0 for part in self._parts()):
-            remarks.append("dropout draws other numbers than one process would")
+            remarks.append("dropout draws different numbers than one process would")
         if self._draws.drew:
-            remarks.append("random numbers in a training step are other ones than in one process")
+            remarks.append("random numbers in a training step differ from those that one process would draw")
         if self._expected["augments"]:
-            remarks.append("augmentation draws other numbers than one process would")
+            remarks.append("augmentation draws different numbers than one process would")
         return remarks

@@ -113,6 +113,7 @@ class Slicer:
         return indices[mine.start : mine.stop]
 
     def batch_came(self, batch: object, iterator: LoaderIterator) -> None:
+        """A batch of the training's loader has come: note which slice of the global batch it is."""
         ordered = self._ordered.get(iterator)
         if ordered:
             mine, self.indices = ordered.popleft()

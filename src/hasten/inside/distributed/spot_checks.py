@@ -192,7 +192,7 @@ class SpotChecks:
         self._account_for(check)
         why = next((one for one, _ in found if one), "")
         if len({len(passes) for _, passes in found}) > 1:
-            why = why or "on the whole batch the script goes through another number of backward passes"
+            why = why or "on the whole batch the script makes a different number of backward passes"
         length = WIDTH * len(self._this_rank.parameters())
         talk = self._this_rank.communication
         rows = talk.gathered(_row(check, bool(why), found[0][1], length))

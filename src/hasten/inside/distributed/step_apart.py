@@ -42,7 +42,7 @@ _REASON_CHARACTERS = 300
 
 @dataclass(frozen=True)
 class Alike:
-    """What all forks start with alike: random streams, and batch norm's buffers with their values."""
+    """What all forks start with: the same RNG states, and batch norm's buffers with their values."""
 
     streams: State
     statistics: Sequence[tuple[torch.Tensor, torch.Tensor]]

@@ -74,7 +74,7 @@ class ThisRank:
         hooks.on_batch.append(self._batch_came)
 
     def install(self) -> None:
-        """To be called after all others that wrap the same calls: ours must be the outermost."""
+        """Call it after all others that wrap the same calls: ours must be the outermost."""
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
         torch, training = self.training.torch, self.training
@@ -241,11 +241,11 @@ class ThisRank:
         return self.checks.apart if self.checks is not None else None
 
     def weight(self) -> float:
-        """Of this rank's loss and gradient in the sum over all ranks."""
+        """The weight of this rank's loss and gradient in the sum over all ranks."""
         return self.slicer.weight(self.findings.loss)
 
     def _pass_ended(self) -> None:
-        """Nothing was averaged yet."""
+        """A backward pass has ended, and nothing was averaged yet. For subclasses."""
 
     def _end_pass(self, losses: list[torch.Tensor], kept: bool) -> None:
         """``kept``: the graph may be gone through again, and is not to be touched."""
@@ -279,7 +279,7 @@ class ThisRank:
         self._parting.cannot_go_on(error, self.steps)
 
     def _came_apart(self, why: str) -> None:
-        """All ranks know of it, and all call this."""
+        """Stop because the ranks have come apart. All ranks know of it, and all call this."""
         self._parting.together(why)
 
     def script_failed(self, error: BaseException) -> None:

@@ -84,7 +84,7 @@ class Watch:
 
     # ---- what differs; all ranks ask for the same
     def _explain(self, kinds: Sequence[str], step: int) -> str:
-        """In the first kind that differs: differences in the others follow from it."""
+        """What differs in the first kind that does: differences in the others follow from it."""
         for kind in kinds:
             found = self._differing("parameters" if kind == SAMPLE else kind, self._since(kind, step))
             if len(found) > _NAMED:
@@ -98,14 +98,16 @@ class Watch:
         counts = self._communication.gathered(torch.tensor([len(numbers)])).view(-1).tolist()
         if len(set(counts)) > 1:
             other = next(rank for rank, count in enumerate(counts) if count != counts[0])
-            return [f"ranks 0 and {other} have other {kind} ({counts[0]} and {counts[other]} of them){since}"]
+            return [
+                f"ranks 0 and {other} have different {kind} ({counts[0]} and {counts[other]} of them){since}"
+            ]
         tensors = self._watched.tensors(kind)
         if tensors and self._align(tensors):
             return []
         own = torch.tensor([value for _, value in numbers], dtype=torch.float64)
         rows = self._communication.gathered(own).tolist()
         return [
-            _words(name, values, bool(tensors) or kind == "random streams") + since
+            _words(name, values, bool(tensors) or kind == "RNG states") + since
             for (name, _), values in zip(numbers, zip(*rows, strict=True), strict=True)
             if any(value != values[0] for value in values)
         ] or [f"the {kind} differ between ranks{since}"]

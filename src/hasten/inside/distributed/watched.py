@@ -23,7 +23,7 @@ LIGHT = (
     "flags",
     "the scale of losses",
     SAMPLE,
-    "random streams",
+    "RNG states",
 )
 FULL = ("parameters", "the optimizers' state", "buffers")
 KINDS = (RATES, *LIGHT, *FULL)
@@ -65,6 +65,7 @@ class Watched:
         )  # fmt: skip
 
     def numbers(self, kind: str) -> Numbers:
+        """The numbers of a kind, each with the name of what it belongs to."""
         return self._find[kind]()
 
     def learning_rates(self) -> list[float]:
@@ -135,7 +136,7 @@ class Watched:
         return [("parameters", number_of(int(bits_of(torch.cat(views))))) for views in self._sampled[1]]
 
     def _randomness(self) -> Numbers:
-        return [(f"{name}'s random stream", digest) for name, digest in self._streams.shared_digests()]
+        return [(f"{name}'s RNG state", digest) for name, digest in self._streams.shared_digests()]
 
     def _states(self) -> Iterator[tuple[str, str, Any]]:
         for optimizer in self._training.optimizers:
@@ -201,5 +202,5 @@ def number_of(bits: int) -> float:
 
 
 def fingerprint(values: Iterable[float]) -> int:
-    """32 bits."""
+    """A checksum of these numbers, of 32 bits."""
     return zlib.crc32(array("d", values).tobytes())

@@ -33,7 +33,7 @@ def as_line(event: Event) -> str:
 
 
 def read_events(path: Path) -> list[Event]:
-    """All complete ones: the process that wrote them may have been killed."""
+    """All complete events of a file: the process that wrote it may have been killed."""
     found: list[Event] = []
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         try:

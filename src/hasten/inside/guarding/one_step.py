@@ -46,6 +46,7 @@ class Numerics:
         training.forward_wrappers["numerics"] = self._forward
 
     def answer(self, request: messages.StepRequest) -> messages.Message:
+        """Answer a request about single steps; with ``Failed`` and the reason if they cannot be compared."""
         try:
             match request:
                 case messages.SaveState():

@@ -44,6 +44,7 @@ class Recorder:
         training.seams.replace(training.torch.nn.Module, "load_state_dict", self._around_load)
 
     def batch_came(self, batch: object, iterator: LoaderIterator | None = None) -> None:
+        """Note the digest of a batch and of its samples, and which epoch it is from."""
         digest = hashlib.blake2b(digest_size=12)
         feed(digest, batch)
         self._batches.append(digest.hexdigest())
@@ -75,6 +76,7 @@ class Recorder:
         return anew and bool(self._steps)
 
     def step_ended(self, step: RawStep) -> None:
+        """Add the step to the trace."""
         streams = hashlib.blake2b(repr(self._streams()).encode(), digest_size=12)
         self._steps.append(
             StepTrace(

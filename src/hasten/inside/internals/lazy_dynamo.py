@@ -48,7 +48,7 @@ class LazyDynamo(ModuleType):
         return self._real().disable(function, *args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        """From the real one. Python's own look-ups on a module (``inspect``) import nothing."""
+        """The real module's attribute. Python's own look-ups on a module (``inspect``) import nothing."""
         if name.startswith("__"):
             raise AttributeError(f"module {NAME!r} has no attribute {name!r}")
         return getattr(self._real(), name)

@@ -141,6 +141,13 @@ def resume_seed(message: object) -> int | None:
     return message.seed if isinstance(message, worker_module()._ResumeIteration) else None
 
 
+def end_workers(iterator: LoaderIterator) -> None:
+    """Have the worker processes end by themselves, as they do after the last batch, and wait for that."""
+    end = getattr(iterator, "_shutdown_workers", None)
+    if end is not None:
+        end()
+
+
 def index_queues(iterator: LoaderIterator) -> list[Any]:
     """One queue per worker process."""
     return list(vars(iterator)["_index_queues"])

@@ -53,7 +53,7 @@ def has_gradient_hook(parameter: Tensor) -> bool:
 
 
 def own_parameters(module: Module) -> dict[str, Tensor | None]:
-    """By name, None included; without those of its children."""
+    """A module's parameters by name, None included, without those of its children."""
     parameters: dict[str, Any] = module._parameters  # a substitute for a parameter is put there, too
     return parameters
 

@@ -39,37 +39,39 @@ PARTS = (
     Part(_MODULE, "_parameters", "a layer's own parameters", made=True),
     Part(_MODULE, "_buffers", "a layer's own buffers", made=True),
     Part(_MODULE, "_modules", "whether a module is a layer", made=True),
-    Part(_MODULE, "_forward_hooks", "whether somebody else looks on", made=True),
-    Part(_MODULE, "_forward_pre_hooks", "whether somebody else looks on", made=True),
-    Part(_MODULE, "_backward_hooks", "whether somebody else looks on", made=True),
+    Part(_MODULE, "_forward_hooks", "whether the script has hooks on a module", made=True),
+    Part(_MODULE, "_forward_pre_hooks", "whether the script has hooks on a module", made=True),
+    Part(_MODULE, "_backward_hooks", "whether the script has hooks on a module", made=True),
     Part(
         "torch:Tensor",
         "_backward_hooks",
-        "whether somebody else looks at a parameter's gradient",
+        "whether the script has a hook on a parameter's gradient",
         needed=False,
     ),
     Part("torch:Tensor", "_is_view", "which outputs can be written to in place", needed=False),
-    Part(_MODULE, "_backward_pre_hooks", "whether somebody else looks on", made=True),
+    Part(_MODULE, "_backward_pre_hooks", "whether the script has hooks on a module", made=True),
     Part(_MODULE, "_save_to_state_dict", "checkpoints of a pruned model in full size", needed=False),
     Part(_MODULE, "_load_from_state_dict", "checkpoints of a pruned model in full size", needed=False),
-    Part("torch.nn.modules.batchnorm", "_BatchNorm", "to tell batch norm, of any number of dimensions"),
-    Part("torch.nn.modules.batchnorm", "_NormBase", "to tell what has running statistics"),
-    Part("torch.nn.modules.dropout", "_DropoutNd", "to tell dropout"),
+    Part("torch.nn.modules.batchnorm", "_BatchNorm", "to recognise batch norm, of any number of dimensions"),
+    Part("torch.nn.modules.batchnorm", "_NormBase", "to recognise layers with running statistics"),
+    Part("torch.nn.modules.dropout", "_DropoutNd", "to recognise dropout"),
     Part("torch.nn.modules.conv", "_ConvNd", "pruning: what has channels", needed=False),
     # ---- loaders
     Part("torch.utils.data.dataloader", "_BaseDataLoaderIter", "to see batches as they come"),
-    Part("torch.utils.data.dataloader", "_SingleProcessDataLoaderIter", "to fetch batches otherwise"),
-    Part("torch.utils.data.dataloader", "_MultiProcessingDataLoaderIter", "to fetch batches otherwise"),
-    Part("torch.utils.data.dataloader", "_DatasetKind", "to make a batch otherwise"),
+    Part("torch.utils.data.dataloader", "_SingleProcessDataLoaderIter", "to fetch batches in another way"),
+    Part("torch.utils.data.dataloader", "_MultiProcessingDataLoaderIter", "to fetch batches in another way"),
+    Part("torch.utils.data.dataloader", "_DatasetKind", "to make a batch in another way"),
     Part(_ITERATOR, "_next_index", "which samples a batch is made of"),
     Part(_ITERATOR, "_reset", "when an epoch begins"),
     Part(
-        "torch.utils.data.dataloader:_SingleProcessDataLoaderIter", "_next_data", "to fetch batches otherwise"
+        "torch.utils.data.dataloader:_SingleProcessDataLoaderIter",
+        "_next_data",
+        "to fetch batches in another way",
     ),
     Part(
         "torch.utils.data.dataloader:_MultiProcessingDataLoaderIter",
         "_next_data",
-        "to fetch batches otherwise",
+        "to fetch batches in another way",
     ),
     Part(_ITERATOR, "_dataset", "what is read", made=True),
     Part(_ITERATOR, "_dataset_kind", "whether it is read by indices", made=True),
@@ -83,7 +85,8 @@ PARTS = (
     Part(_ITERATOR, "_base_seed", "random numbers of worker processes in each rank", made=True),
     Part(_ITERATOR, "_persistent_workers", "whether workers stay for the next epoch", made=True),
     Part(_ITERATOR, "_shared_seed", "persistent_workers: seeds of an epoch", made=True, needed=False),
-    Part(_OF_WORKERS, "_index_queues", "persistent_workers: words to workers", made=True, needed=False),
+    Part(_OF_WORKERS, "_index_queues", "persistent_workers: messages to workers", made=True, needed=False),
+    Part(_OF_WORKERS, "_shutdown_workers", "persistent_workers: to end workers that stay", needed=False),
     Part(_OF_WORKERS, "_workers", "persistent_workers: whether workers live", made=True, needed=False),
     Part(
         _WORKERS,
@@ -91,7 +94,7 @@ PARTS = (
         "persistent_workers, sample_store, batched_to_tensor: what a worker does",
         needed=False,
     ),
-    Part(_WORKERS, "_worker_info", "what a worker is told", needed=False),
+    Part(_WORKERS, "_worker_info", "what a worker gets", needed=False),
     Part(_WORKERS, "_ResumeIteration", "persistent_workers: when an epoch begins", needed=False),
     Part(_WORKERS, "_generate_state", "persistent_workers: numpy's seed", needed=False),
     Part("torch.utils.data", "_utils", "batched_fetch: how default_collate makes a batch", needed=False),
@@ -102,7 +105,7 @@ PARTS = (
     Part("torch.utils", "_pytree", "tensors in nested structures"),
     Part("torch.autograd", "_profiler_enabled", "whether a profiler was left on"),
     Part("torch.autograd.profiler", "_enable_profiler", "whether a profiler was left on"),
-    Part("torch._C", "_get_privateuse1_backend_name", "random numbers of devices that an extension brings"),
+    Part("torch._C", "_get_privateuse1_backend_name", "random numbers of devices that an extension adds"),
     Part(
         "torch._C._autograd", "_toggle_collection_dynamic", "debugging_off: the profiler pauses", needed=False
     ),
@@ -138,7 +141,7 @@ class TorchLacks(Exception):
 
 
 def check(version: str, parts: tuple[Part, ...] = PARTS) -> None:
-    """Raises TorchLacks."""
+    """Check that torch has all needed parts. Raises TorchLacks if it does not."""
     gone = missing(tuple(part for part in parts if part.needed))
     if gone:
         raise TorchLacks(_words(version, gone))

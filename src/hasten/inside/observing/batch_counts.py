@@ -17,6 +17,7 @@ class BatchCounts:
         self._trained = 0  # of all steps
 
     def came(self, samples: int, source: int) -> None:
+        """A batch of so many ``samples`` has come from ``source``."""
         self.samples += samples
         self._since[source] = self._since.get(source, 0) + 1
         self._step[source] = self._step.get(source, 0) + 1

@@ -15,7 +15,7 @@ class GivenBatches(dict[int, tuple[int, int]]):
         self[source] = before[0] + samples, before[1] + elements
 
     def take_in(self, others: GivenBatches) -> None:
-        """Move theirs here."""
+        """Move the batches of ``others`` here."""
         for source, (samples, elements) in others.items():
             self.add(source, samples, elements)
         others.clear()

@@ -146,7 +146,7 @@ def sparsely_trained(torch: ModuleType, roots: Iterable[Module]) -> set[int]:
 
 
 def describe_loader(iterator: LoaderIterator, training: bool, sample_bytes: int | None) -> Loader:
-    """From a DataLoader's iterator, which knows the loader's arguments."""
+    """The record of a DataLoader, from its iterator, which knows the loader's arguments."""
     import torch
 
     dataset = dataset_of(iterator)
@@ -170,6 +170,7 @@ def describe_loader(iterator: LoaderIterator, training: bool, sample_bytes: int 
 
 
 def length_of(dataset: Any) -> int | None:
+    """The number of samples of a data set; None if it has no length."""
     try:
         return len(dataset)
     except TypeError:

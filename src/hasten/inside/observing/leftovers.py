@@ -65,6 +65,7 @@ class Leftovers:
         self._enabled = {name: None for name in self._enabled if on.get(name, True)}
 
     def found(self) -> tuple[Leftover, ...]:
+        """The debugging aids that are on now, also those set by environment variables that matter here."""
         torch, used = self._torch, _used(self._torch)
         found = [
             Leftover(name, self._where.get(name, ""), removable=name != _GRADCHECK) for name in self._enabled

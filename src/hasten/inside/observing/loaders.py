@@ -48,7 +48,7 @@ class _Seen:
 
     @property
     def dataset(self) -> Any:
-        """None once it is gone."""
+        """The data set; None once it is gone."""
         return self.refer()
 
 

@@ -125,6 +125,7 @@ class Observer:
 
     # ---- backward
     def backward_begins(self) -> float:
+        """Returns the time at which the backward pass begins, for ``backward_ends``."""
         self.in_backward = True
         if self.timeline is not None:
             self.timeline.backward_begins()
@@ -174,6 +175,7 @@ class Observer:
             self._forward_ended += seconds
 
     def epoch_began(self, seconds: float) -> None:
+        """A loader began again, which took these ``seconds``: they count as waiting for data."""
         self._step.restarts += 1
         self._step.data += seconds
         if self._forward_ended is not None:
@@ -256,8 +258,8 @@ def cycle_length(signatures: list[tuple[int, int, int]], longest: int = 16) -> i
 
 
 def _period(signatures: Sequence[tuple[int, ...]], longest: int) -> int:
-    """0 if there is none. A remainder at an epoch's end may break the pattern, so nine steps in ten must
-    follow it.
+    """The shortest period; 0 if there is none. A remainder at an epoch's end may break the pattern, so nine
+    steps in ten must follow it.
     """
     for period in range(1, min(longest, len(signatures) // 2) + 1):
         pairs = list(zip(signatures, signatures[period:], strict=False))

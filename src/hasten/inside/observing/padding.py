@@ -43,7 +43,7 @@ class PaddingSeen:
             self._left = 0
 
     def share(self) -> float | None:
-        """Of all columns, 0 to 1; 0 if no sequence went in, None if not checked."""
+        """The share of all columns that is padding, 0 to 1; 0 if no sequence went in, None if not checked."""
         if not self._looks:
             return None
         used = [(width - min(int(tail) for tail in tails), width) for width, tails in self._seen]

@@ -17,10 +17,10 @@ clock = time.perf_counter
 class Timeline:
     """Follows a run from the thread that trains. ``began``: when the script started, by ``clock``.
 
-    Evaluation is seen by forward passes in evaluation mode that no backward pass follows, by those without
-    gradients between two epochs, as many scripts forget ``eval()``, and by a whole pass over a loader in
-    which nothing is trained. While a worker stands between two steps, no time counts. A usual step costs
-    about two microseconds.
+    Evaluations are recognised by forward passes in evaluation mode that no backward pass follows, and by a
+    whole pass over a loader in which nothing is trained. Many scripts forget ``eval()``: so forward passes
+    without gradients between two epochs count, too. While a worker stands between two steps, no time counts.
+    A usual step costs about two microseconds.
     """
 
     def __init__(self, began: float, place: Callable[[], str] = str) -> None:
@@ -76,7 +76,7 @@ class Timeline:
         self._batches.came(samples, source)
 
     def loader_exhausted(self) -> None:
-        """It was asked for a batch and had none left."""
+        """A loader was asked for a batch and had none left."""
         if self._away():
             return
         self._fetching = False
@@ -91,7 +91,7 @@ class Timeline:
             self._stretches[-1].over = True
 
     def forward_begins(self, recording: bool) -> None:
-        """Of a trained module. ``recording``: with gradients."""
+        """The forward pass of a trained module begins. ``recording``: with gradients."""
         if (self._open is GAP or (self._open is REST and not recording)) and not self._away():
             self._turn(REST)
 
@@ -151,7 +151,7 @@ class Timeline:
     # ---- parts that lie within others
     def enter(self, part: str, logged: bool = False) -> tuple[float, float, str] | None:
         """The script begins with something that belongs to ``part``; ``logged``: when ``logs`` was told. What
-        comes back is for ``leave``; None where it does not count.
+        comes back is for ``leave``; None if it does not count.
         """
         if self.inside == part or self._standing or get_ident() != self._thread:
             return None
@@ -186,7 +186,7 @@ class Timeline:
         if not (self._fetching or self._away()):
             self._waits.append(count)
 
-    # ---- what is told
+    # ---- results
     def watched(self, ended: bool) -> WatchedRun:
         """The run until now; ``ended``: by itself."""
         if not self._standing:
@@ -226,7 +226,7 @@ class Timeline:
         return None
 
     def _is_evaluation(self, start: int, gradients: bool = False) -> None:
-        """All stretches from ``start`` on are one evaluation."""
+        """Take all stretches from ``start`` on for one evaluation."""
         taken = self._stretches[start:]
         first = taken[0]
         if first.kind not in (FIRST, EVALUATION):  # it reads from no loader that began for it
@@ -283,7 +283,7 @@ class Timeline:
             self._before = self._parts()
 
     def _settle_the_end(self) -> None:
-        """No step followed."""
+        """Give what came after the last step to parts: no step followed."""
         self._turn(GAP)
         sums, rest = self._sums, 0.0
         for stretch in self._stretches:

@@ -69,6 +69,7 @@ class Uses:
         return self._compiles_functions and compiler.is_imported() and compiler.graphs() > 0
 
     def watch(self, training: Training) -> None:
+        """Wrap the functions of torch whose use is noted."""
         self._training = training
         torch = training.torch
         replace = training.seams.replace

@@ -1,4 +1,4 @@
-"""Two plans compared in a running training, by ABBA blocks: who wins, with as few blocks as will do.
+"""Two plans compared in a running training, by ABBA blocks: which one wins, with as few blocks as possible.
 
 It steers a run and claims nothing. What is clearly slower is dropped after one comparison; a gain must be
 clear at 95%, and no less than 1%.
@@ -25,7 +25,7 @@ _T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)  # Student's t by
 
 
 class Contest:
-    """Told what one block after the other took, in the order of ``next_is_b``."""
+    """Collects the times of blocks, which run in the order of ``next_is_b``, until one plan wins."""
 
     def __init__(self) -> None:
         self._log_ratios: list[float] = []
@@ -37,7 +37,9 @@ class Contest:
         return _ORDERS[len(self._log_ratios) % 2][len(self._logs)]
 
     def block(self, seconds: float | None) -> Verdict:
-        """What a step of it took; None where that could not be told: then its ABBA block is begun anew."""
+        """``seconds``: a step of the block that ended; None if that is not known, which restarts its ABBA
+        block. Returns the verdict, "" if more blocks are needed.
+        """
         if seconds is None:
             self._logs.clear()
             self._void += 1
@@ -67,7 +69,7 @@ class Contest:
 
 
 def verdict_on(log_ratios: Sequence[float]) -> Verdict:
-    """ "" where more is needed."""
+    """The verdict on these ABBA blocks; "" if more are needed."""
     count = len(log_ratios)
     if max(log_ratios[:1]) > _DROPPED_AFTER_ONE or (count > 1 and min(log_ratios) > _DROPPED_AFTER_TWO):
         return "slower"
@@ -83,8 +85,8 @@ def verdict_on(log_ratios: Sequence[float]) -> Verdict:
 
 
 def step_seconds(steps: Sequence[RawStep], cycle: int, usual: tuple[int, int]) -> float | None:
-    """Of a block: the median of its whole cycles into which no more evaluations and loaders' beginnings fell
-    than are ``usual``, and no set-up; None where fewer than two are left.
+    """Seconds of a step of this block: the median over its cycles of steps with the ``usual`` number of
+    evaluations and loaders' beginnings, and without set-up. None if fewer than two cycles are left.
     """
     whole = [steps[at : at + cycle] for at in range(0, len(steps) - cycle + 1, cycle)]
     regular = [

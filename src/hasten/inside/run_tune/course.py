@@ -14,7 +14,7 @@ WATCHED_STEPS = 20
 _LEAST_CYCLES_SEEN = 4
 _BLOCK_SECONDS, _LEAST_CYCLES, _MOST_STEPS = 0.1, 3, 32
 LOST_SHARE = 0.01  # of the run, at most, by trying
-UNKNOWN_STEPS = 10_000  # that a run is reckoned with where nobody knows how many it takes
+UNKNOWN_STEPS = 10_000  # that a run is assumed to take if its number of steps is not known
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class Course:
 
     @property
     def block_steps(self) -> int:
-        """Whole cycles, of a tenth of a second or so."""
+        """Steps of a block: whole cycles, about a tenth of a second."""
         wanted = round(_BLOCK_SECONDS / self.each / self.cycle)
         return self.cycle * max(_LEAST_CYCLES, min(_MOST_STEPS // self.cycle, wanted))
 
     def may_lose(self, tuning: RunTuning) -> float:
-        """Seconds: of the run, or until the question is opened again."""
+        """Seconds that trying may cost: 1% of the run, or of the time until the run tries again."""
         seconds = tuning.again_seconds
         again = seconds / self.each if seconds is not None else tuning.again_steps
         known = [steps for steps in (tuning.steps, again) if steps is not None]
@@ -42,7 +42,7 @@ class Course:
 
 
 def course_of(seen: Sequence[RawStep]) -> Course | None:
-    """None where these are too few, or none is like another."""
+    """The course of these steps; None if they are too few, or if no two are alike."""
     if len(seen) < WATCHED_STEPS:
         return None
     cycle = cycle_length([(one.optimizer, one.forwards, one.backwards) for one in seen])

@@ -1,9 +1,9 @@
 """Tries techniques in the steps of a run, and trains on under those that make it faster.
 
-It is told of every step, and switches plans between two of them, as a live comparison of a tune does; the
-process, its data and its order of steps are the run's own. What it may lose by it - set-up, and steps under
-what turns out slower - is bounded, and counted as it goes. Whatever fails here ends the trying: the run goes
-on under what it had found.
+It is called after every step, and switches plans between two steps, as a live comparison of a tune does; the
+process, its data and its order of steps are the run's own. The cost of trying - set-up, and steps under plans
+that turn out slower - is counted and has a limit. Any failure here ends the trying: the run goes on under the
+plan found so far.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .words import NOT_TRIED, Outcome, outcome_words
 
 _FAR_TOO_MUCH = 2.0  # times what may be lost
 _WARMUP_STEPS, _MOST_WATCHED = 20, 256
-_SETTLING_CYCLES = 3  # after a switch to what was not in force yet; else one
+_SETTLING_CYCLES = 3  # not timed after a switch to a plan that was not in force before; after others, one
 
 
 class LiveTune:
-    """``found``: the plan that is in force where nothing is tried."""
+    """Tries techniques one after another. ``found``: the plan in force while nothing is tried."""
 
     def __init__(
         self,
@@ -47,12 +47,12 @@ class LiveTune:
         self._trial: OwnTrial | None = None
         self.active = tuning.at_once
         self._over = False
-        self._doubted: list[str] = []  # techniques in force, of which it is asked again whether they gain
-        self._since, self._since_clock = 0, clock()  # the trying ended, or may begin
+        self._doubted: list[str] = []  # techniques in force whose gain is checked again
+        self._since, self._since_clock = 0, clock()  # steps, and the time, since the trying ended
         self._begin_again()
 
     def _begin_again(self) -> None:
-        self._seen: list[RawStep] = []  # of the block at hand, or of those that are watched first
+        self._seen: list[RawStep] = []  # of the current block, or watched before the first one
         self._skip = _WARMUP_STEPS
         self._waiting, self._trial = None, None
         self._lost = self._before = 0.0
@@ -62,7 +62,7 @@ class LiveTune:
 
     # ---- what happens
     def step_ended(self, step: RawStep) -> None:
-        """Of the thread that trains, when the plan in force has taken it in."""
+        """Call it in the thread that trains, once the plan in force knows the step."""
         if self._over:
             return
         try:
@@ -72,11 +72,11 @@ class LiveTune:
             else:
                 self._since += 1
                 self._look_at_the_clock()
-        except Exception as error:  # whatever it is: the training is worth more than its pace
+        except Exception as error:  # any error: the training matters more than its speed
             self._fails(error)
 
     def parts_came(self) -> None:
-        """Models or optimizers came, and are trained next: nothing is tried until these have warmed up."""
+        """New models or optimizers will be trained next: nothing is tried until they have warmed up."""
         if self.active and not self._over:
             self._switchboard.switch(BASELINE)
             outcomes, lost = self._outcomes, self._lost
@@ -84,7 +84,7 @@ class LiveTune:
             self._outcomes, self._lost = outcomes, lost
 
     def script_ended(self) -> None:
-        """While something may have been tried: that is said, and nothing of it is judged."""
+        """If the script ends while something is tried, say so; what was not finished is not judged."""
         if self.active and not self._over and self._tried_steps:
             self._over = True
             self._run.say(outcome_words(self._outcomes, self.found, self._before, 0.0, ended=True))
@@ -107,7 +107,7 @@ class LiveTune:
             self._block_ended()
 
     def _count(self, step: RawStep) -> None:
-        """Towards what is lost: by the mean, since others that take the processor lengthen single steps."""
+        """Add the step to the cost of trying: by means, because other programs lengthen single steps."""
         trial = self._trial
         if trial is not None and (step.evaluations, step.restarts) == self._course.usual:
             if trial.contest.next_is_b:
@@ -117,11 +117,11 @@ class LiveTune:
 
     @property
     def _each(self) -> float:
-        """What a step takes in the mean without what is tried."""
+        """The mean time of a step without what is tried."""
         return self._plain / self._plain_steps if self._plain_steps else self._before
 
     def _watched(self) -> None:
-        """Once enough has been seen it is known what to try, and how long a block is."""
+        """Once enough steps were seen, choose what to try and how long a block is."""
         course = course_of(self._seen)
         if course is None:
             if len(self._seen) >= _MOST_WATCHED:
@@ -138,7 +138,7 @@ class LiveTune:
         self._next()
 
     def _next(self) -> None:
-        """Begin with the next technique; where there is none, or no more may be lost, the trying ends."""
+        """Begin with the next technique. If there is none, or trying may cost no more, it ends."""
         assert self._waiting is not None
         while self._doubted:
             name = self._doubted.pop()
@@ -163,7 +163,7 @@ class LiveTune:
         self._ends()
 
     def _switch(self) -> bool:
-        """To the plan of the next block. False where it does not apply: then nothing of the trial is left."""
+        """Switch to the plan of the next block. False if it does not apply: then the trial is undone."""
         trial = self._trial
         assert trial is not None
         is_b = trial.contest.next_is_b
@@ -190,7 +190,7 @@ class LiveTune:
         assert trial is not None
         is_b = trial.contest.next_is_b
         seconds = step_seconds(self._seen, self._course.cycle, self._course.usual)
-        if seconds is not None and self._run.sync():  # which computes later than it is told to
+        if seconds is not None and self._run.sync():  # a GPU computes later than its work is launched
             seconds = (clock() - self._block_began) / len(self._seen)
         if is_b:
             trial.settled = True
@@ -209,7 +209,7 @@ class LiveTune:
             self._next()
 
     def _is_too_much(self, trial: OwnTrial) -> bool:
-        """Whether it has lost more than may be. A first step that set up is spent: so it is compared once."""
+        """Whether the trial has cost too much. Its set-up is paid: so it is compared at least once."""
         lost = self._lost + trial.lost(self._each)
         if not trial.contest.compared:
             return lost > _FAR_TOO_MUCH * self._allowed
@@ -239,7 +239,7 @@ class LiveTune:
         self._next()
 
     def _back(self) -> None:
-        """To what is in force without the trial."""
+        """Switch back to the plan in force without the trial."""
         self._settle()
         self._switchboard.switch(self.found)
         self._seen.clear()
@@ -274,6 +274,6 @@ class LiveTune:
         self._over, self.active = True, False
         self._run.adopt(self.found)
         self._run.say(
-            f"trying techniques was ended, and the run goes on under what was found: "
+            f"stopped trying techniques, and the run goes on under what was found: "
             f"{type(error).__name__}: {error}"
         )

@@ -20,8 +20,8 @@ class OwnTrial:
     seconds: float = 0.0
 
     def lost(self, each: float) -> float:
-        """Seconds, where a step takes ``each`` without it; below 0 where it gains."""
+        """Seconds that the trial has cost, if a step takes ``each`` without it; below 0 if it gains."""
         return self.switching + self.seconds - self.steps * each
 
-    without: bool = False  # ``plan`` has the technique no more
-    settled: bool = False  # it was in force already
+    without: bool = False  # ``plan`` leaves out a technique that is in force
+    settled: bool = False  # it was in force for a block before

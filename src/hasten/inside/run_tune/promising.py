@@ -15,28 +15,28 @@ from ...records.run_tuning import RunTuning
 from ..techniques.base import Technique
 from ..techniques.catalog import CATALOG
 
-_LEAST_SHARE = 0.01  # of a step: what takes less cannot give what a run can see
+_LEAST_SHARE = 0.01  # of a step: shortening less gives a gain too small to see in a run
 _SETTINGS = 2  # of a technique
 _PROOF_SECONDS = 1.0
-_SLOW_SECONDS = 60.0  # what a technique may take to set up that is slow to (it compiles)
+_SLOW_SECONDS = 60.0  # what the set-up of a technique may take that is slow to set up (it compiles)
 
 
 @dataclass(frozen=True)
 class Trying:
-    """``settings`` of it are raced in this order. ``setup_seconds``: what setting it up may take."""
+    """A technique to try. Its ``settings`` are tried in this order; set-up may take ``setup_seconds``."""
 
     technique: type[Technique]
     settings: Sequence[Settings]
     setup_seconds: float
 
     def rest(self) -> list[Trying]:
-        """With its other settings; none where there are no more."""
+        """The same with the remaining settings; [] if there are none."""
         return [replace(self, settings=self.settings[1:])] if len(self.settings) > 1 else []
 
 
 def promising(facts: Facts, tuning: RunTuning, plan: Plan) -> list[Trying]:
-    """What is not in ``plan`` and may be: of live scope, for steps, and exact here, or with settings that the
-    guard has passed. What it makes shorter must take something of a step.
+    """Techniques that may be added to ``plan``: of live scope, for steps, and exact here or with settings
+    that the guard has passed. The phases that they shorten must take at least 1% of a step.
     """
     found: list[tuple[float, float, int, Trying]] = []
     shares = _shares(facts.observation.steps, facts.observation.cycle)
@@ -64,7 +64,7 @@ def _settings(technique: type[Technique], facts: Facts, tuning: RunTuning) -> li
 
 
 def _setup_seconds(technique: type[Technique], facts: Facts) -> float:
-    """A cache of samples takes what an epoch waits for them, and a proof before; what compiles, a minute."""
+    """Estimated: for a cache of samples, an epoch's waits for data, at least 1 s; to compile, a minute."""
     if technique.slow_to_set_up:
         return _SLOW_SECONDS
     if not technique.needs_samples:
@@ -80,7 +80,7 @@ def _setup_seconds(technique: type[Technique], facts: Facts) -> float:
 
 
 def _shares(steps: Sequence[Step], cycle: int) -> Mapping[str, float]:
-    """Of a step, by phase: of a usual one, or of all, where that is more: one may have been held up."""
+    """The share of a step for each phase: in a usual step, or in all steps if that is more."""
     seconds, usual = sum(step.seconds for step in steps), usual_phases(steps, cycle)
     whole = sum(usual.values())
     if not (seconds and whole):

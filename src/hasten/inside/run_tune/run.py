@@ -1,4 +1,4 @@
-"""What a tune within a run asks of the run."""
+"""What a tune within a run needs from the run."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from ..observing.observer import RawStep
 
 
 class Run(Protocol):
-    """That trains in this process."""
+    """The run that trains in this process."""
 
     def facts(self, steps: Sequence[RawStep], cycle: int) -> Facts:
-        """As the training is seen now."""
+        """What is known of the training now, with these ``steps``, which repeat after ``cycle`` of them."""
         ...
 
     def adopt(self, plan: Plan) -> None:
-        """Put ``plan`` in force, for what is trained later, too."""
+        """Put ``plan`` in force, also for models and optimizers that are trained later."""
         ...
 
     def let_go(self) -> None:
-        """Nothing is in force, nor will be: the script goes on as without hasten."""
+        """Remove hasten from the script, which goes on as without it: no plan will be in force any more."""
         ...
 
     def sync(self) -> bool:
-        """Wait for the GPU; False where the training is not on one."""
+        """Wait for the GPU to finish. False if the training is not on one."""
         ...
 
     def say(self, text: str) -> None: ...

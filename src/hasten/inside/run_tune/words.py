@@ -1,4 +1,4 @@
-"""What a run says of what it tried, in a line or two. It claims nothing: these are its own first steps."""
+"""What a run says about the techniques that it tried, in a line or two. It claims nothing."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ...records.plan import Plan
 
 @dataclass(frozen=True)
 class Outcome:
-    """``why`` it was not adopted, "" where it was; ``ratio``: the time of a step with it, over without."""
+    """``why`` a technique was not adopted, "" if it was; ``ratio``: a step's time with it over without."""
 
     name: str
     why: str
     ratio: float = 1.0
 
 
-NOT_TRIED = "not tried"  # as setting it up could cost too much
+NOT_TRIED = "not tried"  # because its set-up could cost too much
 _WHY = {
-    NOT_TRIED: "not tried, as setting it up would take more than is left of 1% of the run",
+    NOT_TRIED: "not tried, because its set-up would take more than is left of 1% of the run",
     "slower": "slower",
     "no gain": "no gain seen",
     "too expensive": "trying it could cost too much",
@@ -29,14 +29,14 @@ _WHY = {
 def outcome_words(
     outcomes: Sequence[Outcome], found: Plan, before: float, lost_steps: float, ended: bool = False
 ) -> str:
-    """``before``: seconds of a step at first; ``lost_steps``: what the trying took, in such steps."""
+    """``before``: seconds of a step at first; ``lost_steps``: what trying cost, in such steps."""
     adopted = [one for one in outcomes if not one.why]
     times = 1.0
     for one in adopted:
         times /= one.ratio
     under = f"trains on under {found.label}" if found else "trains on as before"
     if ended:
-        kept = f" It had taken {found.label}." if found else ""
+        kept = f" It had adopted {found.label}." if found else ""
         return f"the script ended while techniques were still being tried.{kept}"
     if adopted:
         gain = f", about {times:.2f} times faster in these steps"
@@ -51,9 +51,9 @@ def outcome_words(
             left.setdefault(_WHY.get(one.why, one.why), []).append(one.name)
     why = "; ".join(f"{', '.join(dict.fromkeys(names))}: {reason}" for reason, names in left.items())
     cost = f" (trying took about as long as {lost_steps:.0f} steps)" if lost_steps >= 1 else ""
-    return f"{first}{cost}" + (f"\nhasten: not taken: {why}" if why else "")
+    return f"{first}{cost}" + (f"\nhasten: not adopted: {why}" if why else "")
 
 
 def _names(outcomes: Sequence[Outcome]) -> str:
-    """Of what was tried."""
+    """The names of what was tried."""
     return ", ".join(dict.fromkeys(one.name for one in outcomes if one.why != NOT_TRIED))

@@ -65,7 +65,7 @@ class Blocks:
 
 
 def block_of(kept: Sequence[RawStep], wall: float, steps: int) -> Block:
-    """The mean step of each kind: if others take processor time, most steps are as short as ever and some
+    """The mean step of each kind: if others take processor time, most steps are as short as before and some
     much longer. Steps in which techniques were set up do not count.
     """
     plain = [step for step in kept if not step.set_up]

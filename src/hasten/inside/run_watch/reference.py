@@ -28,7 +28,7 @@ class Reference:
     noise: float  # standard deviation of a block's logarithm
 
     def log_ratio(self, block: Block) -> float | None:
-        """None if too few of its steps can be compared."""
+        """The log of a block's time over the reference; None if too few of its steps can be compared."""
         known = [kind for kind in block.seconds if kind in self.seconds]
         count = sum(block.counts[kind] for kind in known)
         if count < _COMPARED * sum(block.counts.values()):
@@ -38,7 +38,9 @@ class Reference:
 
 
 def reference_of(blocks: Sequence[Block]) -> Reference | None:
-    """None if no kind of step is frequent enough, for example with batches of constantly changing sizes."""
+    """The reference of these blocks; None if no kind of step is frequent enough, as with ever new batch
+    sizes.
+    """
     counts: Counter[Kind] = Counter()
     for block in blocks:
         counts.update(block.counts)

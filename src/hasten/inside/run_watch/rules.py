@@ -102,7 +102,7 @@ class Pace:
         return self._judged()
 
     def finding(self) -> Slower:
-        """Once it is "slower"."""
+        """What was found, once ``block`` has returned "slower"."""
         assert self.reference is not None
         ratio = median(ratio for ratio, _ in self._latest())
         level, tuned = self.reference.level, self._tuned

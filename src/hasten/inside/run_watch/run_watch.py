@@ -56,7 +56,7 @@ class RunWatch:
                 self._block(block)
         except Exception as error:  # any error: the training matters more than the watch
             self._ends()
-            say(f"hasten: whether steps become slower is no longer watched: {type(error).__name__}: {error}")
+            say(f"hasten: stopped watching whether steps become slower: {type(error).__name__}: {error}")
 
     # ---- blocks
     def _block(self, block: Block) -> None:

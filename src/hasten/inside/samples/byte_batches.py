@@ -30,6 +30,7 @@ class ByteBatch:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The shape (N, C, H, W) of the float batch that it stands for."""
         return tuple(planes(self.pixels, self.kind).shape)
 
     def strides(self, torch: ModuleType) -> tuple[int, ...]:
@@ -47,12 +48,13 @@ class ByteBatch:
         return found.permute(0, 3, 1, 2) if self.channels_last else found
 
     def table_here(self, torch: ModuleType) -> Tensor:
+        """The table as a tensor in main memory: 256 floats for each channel."""
         found: Tensor = torch.frombuffer(bytearray(self.table), dtype=torch.float32)
         return found
 
 
 def bytes_of(pictures: Sequence[Pixels]) -> object:
-    """Collated instead of floats."""
+    """The batch to collate instead of one of floats."""
     import torch
 
     late, kind = pictures[0].late, pictures[0].kind

@@ -84,12 +84,12 @@ class Columns:
         return None if gathered is None else self._rebuild(gathered)
 
     def _compare(self, samples: Sequence[object]) -> None:
-        """How a batch of parts that do not lie in the order of their indices lies is torch's choice."""
+        """Compare small batches with torch's own: it chooses their layout if samples are not contiguous."""
         for count in {1, min(2, len(samples))}:
             indices = list(range(count))
             expected = self._torch.utils.data.default_collate([samples[index] for index in indices])
             if not same_batch(self.batch(indices), expected):
-                raise Uneven("samples are no contiguous tensors, and nor are their batches")
+                raise Uneven("neither samples nor their batches are contiguous tensors")
 
     def _lay(self, parts: list[Any], where: str) -> Callable[[list[Tensor]], object]:
         """Lay one part of all samples side by side; returns a function that makes that part of a batch from
@@ -122,16 +122,16 @@ class Columns:
             ):
                 raise Uneven(f"samples differ in shape or type{where}")
             if not all(_is_dense(torch, part) for part in parts):
-                raise Uneven(f"samples are no plain tensors{where}")
+                raise Uneven(f"samples are not plain tensors{where}")
             self._otherwise = self._otherwise or not all(part.is_contiguous() for part in parts)
         elif kind.__module__ == "numpy" and hasattr(first, "dtype"):
             if any(part.dtype != first.dtype or part.shape != first.shape for part in parts):
                 raise Uneven(f"samples differ in shape or type{where}")
             if first.dtype.kind not in "biufc" or any(min(part.strides, default=0) < 0 for part in parts):
-                raise Uneven(f"samples are no plain arrays{where}")
+                raise Uneven(f"samples are not plain arrays{where}")
             self._otherwise = self._otherwise or not all(part.flags.c_contiguous for part in parts)
         elif kind not in (int, bool, float):
-            raise Uneven(f"samples hold {kind.__name__}{where}, which no tensor can")
+            raise Uneven(f"samples hold {kind.__name__}{where}, which a tensor cannot")
 
 
 def same_batch(a: Any, b: Any) -> bool:

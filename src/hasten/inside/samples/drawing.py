@@ -48,7 +48,7 @@ class Drawing:
 
     @property
     def drew(self) -> bool:
-        """Since ``begin``."""
+        """Whether random numbers were drawn since ``begin``."""
         return self._now() != self._before
 
     def _now(self) -> object:

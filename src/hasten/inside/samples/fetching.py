@@ -13,7 +13,7 @@ class Fetcher(Protocol):
     """The interface of torch's fetchers."""
 
     def fetch(self, indices: Any) -> object:
-        """A batch."""
+        """The batch of these samples."""
 
 
 def samples_of(dataset: Any, indices: Sequence[Any]) -> Any:

@@ -73,11 +73,12 @@ class FilesRead:
         unseen ones, from the second time on, which takes a moment: more bytes than these files have, if no
         already open file was read further.
         """
+        read = bytes_read() - self._read  # before looking, which reads, too: the more the more files are open
         heard, self._heard = self._heard, {}
         found = {path: mark_of(path) for path in heard}
         before, self._offsets = self._offsets, self._offsets_now() if look else None
         allowed = _TIMES_READ * self._known_bytes + _OVERHEAD_BYTES
-        if look and before == self._offsets and bytes_read() - self._read > allowed:
+        if look and before == self._offsets and read > allowed:
             self.unseen = True
         self._known_bytes, self._read = 0, bytes_read()
         self._lasting.update({path: mark for path, mark in found.items() if path.endswith(".py")})
@@ -151,6 +152,7 @@ def has_changed(files: Sequence[Sequence[object]]) -> str:
 
 
 def mark_of(path: str) -> FileMark:
+    """The mark of the file as it is now."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):

@@ -136,10 +136,12 @@ class KeptBatches:
         self._watch = None
 
     def forget(self) -> None:
+        """Free the kept batches; later passes may be kept again."""
         self._stop_watching()
         self._batches, self._whole, self.nbytes, self._given = [], False, 0, 0
 
     def give_up(self, why: str) -> None:
+        """Keep nothing from now on, for the reason ``why``."""
         self.why_not = why
         self._tell(why)
         self.forget()
@@ -208,4 +210,5 @@ def indices_of(loader: Any) -> Iterator[list[int]]:
 
 
 def state_of(loader: DataLoader[object]) -> State:
+    """The state of what a loader's batches are made from."""
     return visible_state(loader.dataset, loader.collate_fn, loader.worker_init_fn)

@@ -6,11 +6,15 @@ process's visible state (``visible_state``) is what it was when the worker was s
 worker's: it is asked before each epoch. Then its RNG states are seeded and ``worker_init_fn`` is called, as
 in a new one. If anything differs, workers are started again, as without us.
 
+At the end of the process, workers that stay are told to end, like those of a pass that is over. Python would
+kill them, and their temporary folders (``pymp-*``) would be left.
+
 Source: https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading
 """
 
 from __future__ import annotations
 
+import atexit
 import functools
 import inspect
 import os
@@ -22,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..internals.loaders import (
     WORKER_LOOP,
+    end_workers,
     index_queues,
     put_base_seed,
     put_resume_seed,
@@ -54,7 +59,7 @@ class KeptWorkers:
     """
 
     def __init__(self, training: Training) -> None:
-        """Raises NotApplicable."""
+        """Raises NotApplicable if this version of torch is not known."""
         self.resumed = 0
         self.renewed: dict[str, None] = {}
         self._training = training
@@ -64,9 +69,12 @@ class KeptWorkers:
         self._signature = inspect.signature(getattr(module, WORKER_LOOP))
         names = set(self._signature.parameters)
         if not names >= _ARGUMENTS or not names & {_DATASET, _HOLDER}:
-            raise NotApplicable("this torch hands its workers other things than those it is known by")
+            raise NotApplicable(
+                "this version of torch passes its workers arguments that hasten does not know"
+            )
         training.seams.replace(module, WORKER_LOOP, self._around_loop)
         training.kept[_NAME] = self
+        _end_with_process(self)
 
     @classmethod
     def of(cls, training: Training) -> KeptWorkers | None:
@@ -130,6 +138,12 @@ class KeptWorkers:
             put_base_seed(iterator, base_seed)
             put_resume_seed(iterator, base_seed)
         self.resumed += 1
+
+    def end(self) -> None:
+        """End all workers that are kept."""
+        for iterator in list(self._held):
+            with suppress(Exception):  # they are killed then, as without us
+                end_workers(iterator)
 
     # ---- in a worker
     def _around_loop(self, original: Call) -> Call:
@@ -209,3 +223,16 @@ class _Listening:
 
 def _state_of(loader: DataLoader[object]) -> State:
     return visible_state(loader.dataset, loader.collate_fn, loader.worker_init_fn)
+
+
+def _end_with_process(kept: KeptWorkers) -> None:
+    """What is registered last comes first: before multiprocessing kills what is left."""
+    home, ref = os.getpid(), weakref.ref(kept)
+
+    def end() -> None:
+        living = ref()
+        if living is not None and os.getpid() == home:
+            living.end()
+
+    atexit.register(end)
+    weakref.finalize(kept, atexit.unregister, end).atexit = False

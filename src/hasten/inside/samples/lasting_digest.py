@@ -48,7 +48,7 @@ class NoDigest(Exception):
 
 
 def lasting_digest(value: object) -> str:
-    """Raises NoDigest."""
+    """The digest of a data set's content. Raises NoDigest if something in it cannot be covered."""
     digest = _Digest()
     digest.add(value, 0)
     return digest.hexdigest()
@@ -175,7 +175,7 @@ class _Digest:
         self._put(str(getattr(value, "name", None) or getattr(value, "__name__", "")))
 
     def file(self, value: Any, depth: int) -> None:
-        """Its name; that it is unchanged is checked elsewhere."""
+        """Include a file's name; that it is unchanged is checked elsewhere."""
         self._put(str(getattr(value, "name", "")), str(getattr(value, "mode", "")))
 
     def attributes(self, value: Any, depth: int) -> None:
@@ -192,7 +192,7 @@ class _Digest:
             self.mapping(value, depth)
 
     def pickled(self, value: Any, depth: int) -> None:
-        """Written, and never read."""
+        """Include what pickle writes for an object; it is never read back."""
         try:
             self._put(pickle.dumps(value, 4))
         except Exception:

@@ -15,7 +15,7 @@ from typing import Any
 from .conversions import tail_of
 from .late_pictures import Late
 
-NOT_LAST = "the transforms of {} do not end with those that make tensors of pictures"
+NOT_LAST = "the transforms of {} do not end with those that turn pictures into tensors"
 _DEPTH = 8  # data sets within each other
 
 
@@ -113,6 +113,7 @@ class LateDataset:
 
 
 def same_objects(a: Sequence[object], b: Sequence[object]) -> bool:
+    """Whether both hold the same objects, by identity, in the same order."""
     return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
 
 

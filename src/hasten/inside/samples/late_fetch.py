@@ -50,7 +50,7 @@ class LateBatches:
         self._late = proof.trusted(torch, dataset)
 
     def batch(self, indices: Any) -> object:
-        """None if it must be made as without us."""
+        """The batch; None if it must be made as without us."""
         wanted = listed(indices)
         if not wanted or self._counts.given_up or not self._is_right_now():
             return None

@@ -191,7 +191,7 @@ def planes(pixels: Tensor, kind: str) -> Tensor:
 
 
 def _kind_of(torch: ModuleType, value: Any) -> str:
-    """ "" if it is not a picture of bytes."""
+    """The kind of a picture of bytes; "" for anything else."""
     if isinstance(value, torch.Tensor):
         here = value.dtype == torch.uint8 and value.ndim == 3 and value.device.type == "cpu"
         return f"tensor {value.shape[0]}" if here else ""

@@ -50,7 +50,7 @@ def proven(torch: ModuleType, dataset: Any, length: int) -> Proven:
     LateDataset(torch, dataset)
     told = told_apart(torch, lambda: _answer(torch, dataset, length), _PATIENCE_SECONDS)
     if told is None:
-        return Proven(f"making samples of {name} in a process of its own did not end")
+        return Proven(f"making samples of {name} in a separate process did not end")
     reason, kinds, channels_last = told
     return Proven(reason, kinds, channels_last)
 
@@ -65,7 +65,7 @@ def _answer(torch: ModuleType, dataset: Any, length: int) -> tuple[str, list[dic
         for one, found in zip(late.lates, kinds, strict=True):
             one.trust(found)
         if not any(kinds):
-            return f"what the last transforms of {name} compute is no scale of a picture's bytes", [], False
+            return f"the last transforms of {name} do more than scale a picture's bytes", [], False
         reason, channels_last = _compare(torch, dataset, late, length)
     except Exception as error:
         return f"making a sample of {name} again failed: {error!r}"[:500], [], False
@@ -84,13 +84,13 @@ def _compare(torch: ModuleType, dataset: Any, late: LateDataset, length: int) ->
         if kind := incomparable(sample):
             return f"samples of {name} hold {kind} objects, which cannot be compared byte by byte", False
         if fingerprint(torch) != end:
-            return f"the transforms of {name} that make tensors of pictures draw random numbers", False
+            return f"the transforms of {name} that turn pictures into tensors draw random numbers", False
         theirs.append(sample)
         ours.append(made)
     if not theirs:
         return f"{name} has no length: its samples cannot be compared before they are used", False
     if not all(map(holds_pixels, ours)):
-        return f"the transforms of {name} make tensors of other things than pictures of bytes", False
+        return f"the transforms of {name} make tensors of something other than pictures of bytes", False
     if _state(late) != before:
         return f"making a sample of {name} changes the dataset's own state", False
     channels_last = _layout(torch, late, theirs, ours)

@@ -46,6 +46,7 @@ class Rows:
 
 
 def rows_of(torch: ModuleType, dataset: Any) -> Rows:
+    """The data set behind torch's own Subsets, with these Subsets."""
     data, subsets = torch.utils.data, []
     while is_plain_subset(data, dataset):
         subsets.append(dataset)

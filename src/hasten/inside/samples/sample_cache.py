@@ -201,6 +201,7 @@ class Cache:
             raise NotApplicable(f"sample {index} of {name} raised {type(error).__name__}: {error}") from error
 
     def invalidate_if_made_from(self, part: object) -> None:
+        """Empty the cache if the samples are made from ``part``, which the script has changed."""
         if not any(part is known for known in self.parts):
             return
         self._empty()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 PYTHON_BYTES = 600  # memory of a sample's objects without their data
 _NAME = "samples"  # in Training.kept
-_TIMES = 2  # that a data set was looked at in vain, and it is not again
+_TIMES = 2  # looks at a data set without success, after which it is not looked at again
 
 
 class SampleCaches:
@@ -100,6 +100,7 @@ class SampleCaches:
         self._stop_looking = self._training.seams.replace(DataLoader, "__iter__", beginning)
 
     def release(self, user: str) -> None:
+        """A technique stops reading from the caches. After the last one they are set aside for later."""
         self._users.discard(user)
         if self._users:
             return
@@ -188,9 +189,7 @@ class SampleCaches:
 
 @dataclass(frozen=True)
 class _Disproved:
-    """That sampling is deterministic, and of which state of the data set that was found, the last of so many
-    times.
-    """
+    """Sampling was found not to be deterministic: why, for which state of the data set, and how often."""
 
     reason: str
     state: object

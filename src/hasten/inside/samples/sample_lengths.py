@@ -20,7 +20,7 @@ from .sampling_proof import is_picture, told_apart
 _LOOKED_AT = 64  # samples between two estimates of the total reading time
 _PATIENCE = 2.0  # times as long, at most, before giving up on the process
 _MOST_PARTS = 16  # of a sample
-_MOST_LABELS = 2  # in a row: a text and its label are no sequence
+_MOST_LABELS = 2  # in a row: a text and its label are not a sequence
 _DEEPEST = 4
 _IDS, _ROWS, _TEXT, _PICTURE = "ids", "rows", "text", "picture"
 
@@ -35,7 +35,7 @@ def lengths_of(torch: ModuleType, dataset: Any, count: int, seconds: float) -> t
     name = type(dataset).__name__
     answer = told_apart(torch, lambda: _told(torch, dataset, count, seconds), _PATIENCE * seconds)
     if answer is None:
-        return f"reading the samples of {name} in a process of its own did not end", []
+        return f"reading the samples of {name} in a separate process did not end", []
     why_not, lengths = answer
     return str(why_not), list(lengths)
 
@@ -121,7 +121,7 @@ def _extents(
 
 
 def _extent_of(torch: ModuleType, value: Any) -> Extent | None:
-    """Of a tensor, or of one of numpy's arrays; None for a number."""
+    """The extent of a tensor or a numpy array; None for a number."""
     tensor = torch.as_tensor(value)
     if tensor.dim() > 1 and tensor.shape[0] == 1:
         tensor = tensor[0]  # as a tokenizer returns it
@@ -137,7 +137,7 @@ def _extent_of(torch: ModuleType, value: Any) -> Extent | None:
 
 
 def _extent_of_list(values: list[Any] | tuple[Any, ...]) -> Extent:
-    """Of numbers or words."""
+    """The extent of a list of numbers or words."""
     length = used = len(values)
     while used and values[used - 1] == values[-1]:
         used -= 1

@@ -29,7 +29,7 @@ def too_large(name: str, needed: int, available: int, share: float = MEMORY_SHAR
     """
     if needed + taken <= share * available:
         return ""
-    beside = f" beside the {taken / 2**30:.1f} GiB of other data sets" if taken else ""
+    beside = f" in addition to the {taken / 2**30:.1f} GiB of other data sets" if taken else ""
     return (
         f"all samples of {name} need {needed / 2**30:.1f} GiB{beside}, more than {share:.0%} of the "
         f"{available / 2**30:.1f} GiB of memory that are free"

@@ -134,7 +134,7 @@ class SampleStores:
             return key
         path = os.path.join(self._folder, key.name)
         if path in self._in_use:
-            return f"another data set of this run cannot be told from this {name}, and has the store of both"
+            return f"another data set of this run cannot be told from this {name}, and uses the same store"
         store = Store.open(path)
         if store is None:
             return self._begun(dataset, base, key, places)
@@ -158,16 +158,16 @@ class SampleStores:
         """Compares some samples of a store with the data set's own, made in a separate process."""
         header, name = store.header, type(base).__name__
         if header.dataset != name or header.samples != length_of(base):
-            return f"the store is of another data set than {name}"
+            return f"the store belongs to another data set than {name}"
         if self._training.samples_for_later and is_left_over(store.path):
-            return "the store was for another run"
+            return "the store was made for one earlier run only"
         changed = has_changed(header.files)
         if changed:
             return f"{changed} has changed"
         there = sorted(set(places).difference(store.missing()))
         if not there:
             found = prove(self._torch, dataset, len(places))
-            return found.why_not or ("" if found.prefix == header.prefix else "its transforms are others now")
+            return found.why_not or ("" if found.prefix == header.prefix else "its transforms have changed")
         divided = division(base, header.prefix)
         if isinstance(divided, str):
             return divided
@@ -263,7 +263,7 @@ class SampleStores:
                 self._give_up(served, f"{type(part).__name__} was changed while training")
 
     def _give_up(self, served: Served, why: str) -> None:
-        served.stale = f"{why}: its samples are made anew from there on"
+        served.stale = f"{why}: its samples are made anew from then on"
 
     def _fill(self, served: Served, wanted: Collection[int]) -> None:
         store, seconds = served.store, self._training.sample_seconds
@@ -294,5 +294,5 @@ class SampleStores:
         return self._training.this_rank is not None or (shared.is_available() and shared.is_initialized())
 
 
-_OF_CHANCE = "since they draw random numbers or the script's code meets errors in making them"
-_UNSEEN = "its files are read where nobody sees which: what is kept is for this run alone"
+_OF_CHANCE = "because making them draws random numbers, or the script's code meets errors in it"
+_UNSEEN = "it cannot be seen which files it reads: what is kept is for this run only"

@@ -53,7 +53,7 @@ def answered_apart(torch: ModuleType, name: str, examine: Callable[[], tuple[str
     """
     answer = told_apart(torch, lambda: _answer(name, examine), _PATIENCE_SECONDS)
     if answer is None:
-        return f"drawing samples of {name} in a process of its own did not end", 0
+        return f"drawing samples of {name} in a separate process did not end", 0
     reason, sample_bytes = answer
     return str(reason), int(sample_bytes)
 
@@ -209,7 +209,7 @@ def incomparable(sample: Any) -> str:
 
 
 def raw_bytes(tensor: Tensor) -> bytes:
-    """Its elements in the order of its dimensions."""
+    """The bytes of a tensor's elements in the order of its dimensions."""
     import ctypes
 
     plain = tensor.detach().cpu().contiguous()

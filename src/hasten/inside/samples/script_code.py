@@ -33,9 +33,7 @@ def _is_ours(part: object) -> bool:
 
 
 def parts_of(kind: type) -> Iterator[tuple[str, object]]:
-    """What a class holds besides what Python itself says of it, and what techniques put there; methods as
-    plain functions.
-    """
+    """What a class holds, without what Python or a technique put there; methods as plain functions."""
     for name, part in vars(kind).items():
         said_by_python = name.startswith("__") and (not callable(part) or name.startswith("__annotat"))
         said_by_python |= name.startswith("_abc_") or isinstance(part, types.MemberDescriptorType)
@@ -44,8 +42,8 @@ def parts_of(kind: type) -> Iterator[tuple[str, object]]:
 
 
 def named_by(function: types.FunctionType) -> Iterator[tuple[str, object]]:
-    """Each global that a function's code asks for, by name; of one of the script's modules also its
-    attributes that may be meant.
+    """Each global that a function's code reads, by name. For one of the script's modules also those of its
+    attributes whose names occur in the code.
     """
     asked, every = _names(function.__code__)
     for name in sorted(asked & function.__globals__.keys()):
@@ -57,7 +55,7 @@ def named_by(function: types.FunctionType) -> Iterator[tuple[str, object]]:
 
 
 def environment_named_by(function: types.FunctionType) -> dict[str, str | None]:
-    """Variables of the environment that a function may ask for, with their values."""
+    """Environment variables that a function may read, with their values."""
     if not _ASK_THE_ENVIRONMENT & _names(function.__code__)[1]:
         return {}
     return {name: os.environ.get(name) for name in sorted(_texts(function.__code__)) if name}

@@ -17,8 +17,8 @@ from .visible_state import State, difference, visible_state
 @dataclass
 class Served:
     """``refer``: to the data set, which the script may drop. ``asked``: samples that were to be made, as far
-    as possible; ``stale``: why it is no longer read; ``paid``: seconds this process spent making samples for
-    it; ``before``: what was counted when counting began.
+    as possible; ``stale``: why the store is not read any more; ``paid``: seconds this process spent making
+    samples for it; ``before``: what was counted when counting began.
     """
 
     refer: Reference
@@ -40,6 +40,7 @@ class Served:
 
     @property
     def parts(self) -> list[object]:
+        """The objects that kept samples are made from; setting an attribute of one makes them stale."""
         return list(chain(self.dataset)) if self.divided is None else self.divided.parts
 
     @property

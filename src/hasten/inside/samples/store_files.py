@@ -1,7 +1,7 @@
 """A store of samples on disk: one folder per data set, written by one process and its children at a time, and
 read by any number.
 
-    header.json   what it is of; without it the folder is no store
+    header.json   which data set it is of; without it the folder is not a store
     index         for each sample where its bytes lie, with checksums: nothing yet where it is all zeros
     data-N        samples one after another, as the Nth filling process wrote them
     seconds       what making them took: a line for each time that some were made
@@ -55,7 +55,7 @@ class Header:
 
     @classmethod
     def read_from(cls, content: bytes) -> Header:
-        """Raises ValueError, KeyError or TypeError if it is none of ours."""
+        """The header in ``content``. Raises ValueError, KeyError or TypeError if it is not one of ours."""
         told = json.loads(content)
         files = tuple((str(p), int(s), int(t)) for p, s, t in told["files"])
         prefix = None if told["prefix"] is None else int(told["prefix"])
@@ -85,7 +85,7 @@ class Store:
 
     @classmethod
     def open(cls, path: str) -> Store | None:
-        """None if there is no store, or none of this format."""
+        """The store at ``path``; None if there is none, or none of this format."""
         folder = -1
         try:
             folder = open_folder(path)
@@ -251,7 +251,7 @@ class Writer:
         self._number, self._most_bytes = number, most_bytes
 
     def write(self, index: int, layout: bytes, files: Sequence[FileMark], body: bytes) -> bool:
-        """False if there would be more bytes than there may be. Raises OSError: see ``is_full``."""
+        """Add a sample; False if the file would get larger than allowed. Raises OSError: see ``is_full``."""
         content = _packed(layout, files, body)
         offset = os.fstat(self._data).st_size
         if offset + len(content) > self._most_bytes or len(content) > _MOST_SAMPLE:

@@ -61,7 +61,7 @@ def size_of(path: str) -> int:
 
 
 def remove(path: str) -> None:
-    """The folder and all files in it, its header first."""
+    """Remove the folder and all files in it, its header first."""
     try:
         names = os.listdir(path)
     except FileNotFoundError:
@@ -72,25 +72,27 @@ def remove(path: str) -> None:
 
 
 def is_full(error: OSError) -> bool:
+    """Whether there is no room left on the disk or in this user's quota, or the file is too large."""
     return error.errno in _FULL
 
 
 def open_ours(folder: int, name: str, flags: int) -> int:
-    """A plain file of this user's, in a folder of ours; made closed to others. Raises NotOurs."""
+    """Open a plain file of this user's in a folder of ours; a new one is closed to others. Raises NotOurs."""
     how = flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     file = os.open(name, how, 0o600, dir_fd=folder)
     found = os.fstat(file)
     plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
     if not plain or found.st_uid != os.geteuid() or found.st_mode & _OTHERS_WRITE:
         os.close(file)
-        raise NotOurs(errno.EPERM, "it is no plain file that this user alone can write", name)
+        raise NotOurs(errno.EPERM, "it is not a plain file that only this user can write", name)
     return file
 
 
 def open_folder(path: str) -> int:
+    """The descriptor of a folder that only this user can write. Raises NotOurs."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     found = os.fstat(folder)
     if found.st_uid != os.geteuid() or found.st_mode & _OTHERS_WRITE:
         os.close(folder)
-        raise NotOurs(errno.EPERM, "it is no folder that this user alone can write", path)
+        raise NotOurs(errno.EPERM, "it is not a folder that only this user can write", path)
     return folder

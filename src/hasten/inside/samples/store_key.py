@@ -41,7 +41,7 @@ def _told(torch: types.ModuleType, dataset: Any, length: int, made_of: str) -> s
     try:
         lasting = lasting_digest(dataset)
     except NoDigest as error:
-        return f"{name} holds {error}, by which it cannot be known again in a later run"
+        return f"{name} holds {error}, so a later run could not recognise it"
     usual = str(torch.get_default_dtype())
     family = _digest([FORMAT, versions(), made_of, os.getcwd(), usual, name, length])
     return f"{_KEY}{_digest([family, lasting])} {family}"

@@ -64,6 +64,7 @@ def hold_for_this_run(path: str) -> int:
 
 
 def is_for_one_run(path: str) -> bool:
+    """Whether a store may only be used by the run that filled it."""
     return os.path.exists(os.path.join(path, _FOR_THIS_RUN))
 
 

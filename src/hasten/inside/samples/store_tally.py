@@ -11,6 +11,8 @@ Counted = tuple[int, int, int]
 
 
 class StoreTally:
+    """Counts the samples of a training's stores, and the time that making them took."""
+
     def __init__(self) -> None:
         self._of_gone: Counted = (0, 0, 0)
         self._seconds: dict[str, float] = {}  # by the store's path
@@ -23,7 +25,7 @@ class StoreTally:
             one.before = one.counts.total()
 
     def gone(self, one: Served) -> None:
-        """Its data set is gone."""
+        """Call it when the store's data set is gone."""
         self._of_gone = _sum([self._of_gone, one.counted])
         self._seconds[one.store.path] = one.store.seconds
         self._paid += one.paid

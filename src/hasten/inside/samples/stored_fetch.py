@@ -60,6 +60,7 @@ class Reader:
 
     @property
     def in_use(self) -> bool:
+        """False once a reader has found a sample that changed: then all make their samples themselves."""
         return not self._counts.given_up
 
     def samples(self, indices: Sequence[int], copied: bool) -> list[object]:

@@ -38,7 +38,7 @@ class Unstorable(Exception):
 
 
 def encode(sample: object) -> tuple[bytes, bytes]:
-    """(layout, body). Raises Unstorable."""
+    """A sample as (layout, body). Raises Unstorable."""
     body = _Body()
     layout = body.lay(sample, 0)
     return json.dumps(layout, separators=(",", ":")).encode(), bytes(body.content)
@@ -71,7 +71,7 @@ class _Body:
             return ["T" if kind is tuple else "L", [self.lay(part, depth + 1) for part in value]]
         if kind is dict:
             if not all(type(key) in (str, int) for key in value):
-                raise Unstorable("a dict whose keys are no strings or whole numbers")
+                raise Unstorable("a dict whose keys are not strings or whole numbers")
             return ["D", list(value), [self.lay(part, depth + 1) for part in value.values()]]
         if kind is Marked:
             return ["M", self.lay(value.value, depth + 1)]
@@ -106,7 +106,7 @@ class _Body:
         name = str(tensor.dtype).removeprefix("torch.")
         plain = type(tensor) is torch.Tensor and tensor.layout is torch.strided and not tensor.is_nested
         if not plain or tensor.is_quantized or name not in _DTYPES:
-            raise Unstorable(f"{type(tensor).__qualname__} objects of {name} that are no plain tensors")
+            raise Unstorable(f"{type(tensor).__qualname__} objects of {name} that are not plain tensors")
         if tensor.device.type != "cpu" or tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
             raise Unstorable("tensors of a device, with a gradient or with a lazy sign")
         order = _order(tensor.stride(), tensor.shape)

@@ -174,7 +174,7 @@ def _find(torch: ModuleType, whole: Divided, dataset: Any, length: int) -> tuple
     for index in spread(length):
         made = whole.make(index)
         if not _marks_in(made):
-            return f"{type(dataset).__name__} does not hand on what its transforms made", 0
+            return f"{type(dataset).__name__} does not return what its transforms made", 0
         value = _marked_value(made)
         for number in range(limit + 1):
             if incomparable(value):
@@ -225,11 +225,11 @@ def _examine(torch: ModuleType, divided: Divided, dataset: Any, length: int) -> 
             again = divided.make(index)
             drew |= drawing.drew
         if drew:
-            return f"drawing a sample of {name} draws random numbers besides its transforms", 0
+            return f"drawing a sample of {name} draws random numbers outside of its transforms", 0
         if not _marks_in(made) or not same_sample(made, again):
             return f"sample {index} of {name} differs before its first random transform", 0
         if not same_sample(divided.finish(made), sample) or fingerprint(torch) != end:
-            return f"sample {index} of {name} differs when its random transforms are called apart", 0
+            return f"sample {index} of {name} differs when its random transforms are called separately", 0
         largest = max(largest, sample_nbytes(made))
     done = before.why_another() if before is not None else ""
     return (f"drawing a sample of {name} {done}", 0) if done else ("", largest)

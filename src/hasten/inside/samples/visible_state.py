@@ -1,19 +1,23 @@
 """What a new worker process would find: the state of the dataset and of the functions that make batches.
 
 A worker is a copy of the training process as it was when the worker was started. It may stay for another
-epoch only if a new one would find the same. So all is looked at that samples can be made from: attributes by
-value, tensors by their version and bytes, arrays by their bytes, random generators by their state, closures,
-what ``functools.lru_cache`` counted, and the globals that the script's own functions name. Iterators without
-attributes (generators, itertools) are never as they were, since they cannot be looked at.
+epoch only if a new one would find the same. So everything is looked at that samples can be made from:
+attributes by value, tensors by their version and bytes, arrays by their bytes, random generators by their
+state, closures, what ``functools.lru_cache`` counted, and the globals that the script's own functions name.
+Iterators without attributes (generators, itertools) cannot be looked at, so they always count as changed.
 
-Containers of more than ``_FEW`` objects come last, each with a share of its own of what is looked into; where
-the rest is more than ``_MOST`` objects, nothing counts as unchanged.
+Containers of more than ``_FEW`` objects come last, each with a limit of its own. If everything else has more
+than ``_MOST`` objects, the state counts as changed.
 
-What is not seen: what changes within an object of such a container that was not among the ``_MOST`` looked
-into, single elements of arrays of more than 16 MB (some are looked at), the bytes of tensors of more than 16
-MB or of a GPU, what lies deeper than ``_DEEPEST``, objects of compiled libraries, which are known by their
-identity, and generators that an installed library keeps for itself. Files that a worker opened on first use
-(h5py, lmdb, zip) count as nothing.
+Some changes are not seen:
+
+- in objects of a large container beyond the first ``_MOST``, and deeper than ``_DEEPEST``;
+- in single elements of arrays of more than 16 MB (some are looked at);
+- in the bytes of tensors of more than 16 MB, or on a GPU;
+- within objects of compiled libraries, which are known by their identity;
+- in generators that an installed library keeps for itself.
+
+Files that a worker opened on first use (h5py, lmdb, zip) do not count.
 """
 
 from __future__ import annotations
@@ -52,9 +56,9 @@ State = dict[str, int]
 
 
 def visible_state(dataset: object, *functions: object, lenient: bool = False) -> State:
-    """Of a dataset and the functions (or None) that make batches of it and begin its workers. What cannot be
-    looked at, since it raises, is different each time. ``lenient``: what was too much to be looked at, and
-    what caches have counted, is not.
+    """The state of a dataset and of the functions (or None) that make its batches and start its workers. If
+    looking at it raises, the state is different each time. So it is if there is too much to look at, unless
+    ``lenient``: then that is left out, and so is what caches have counted.
     """
     try:
         look = _looked_at(dataset, functions, lenient)
@@ -67,8 +71,8 @@ def visible_state(dataset: object, *functions: object, lenient: bool = False) ->
 
 
 def generators_of(dataset: object) -> list[object]:
-    """The random generators that a dataset can draw from, as far as they are seen: those in its attributes,
-    and in globals and closures of its functions.
+    """The random generators that a dataset can draw from, as far as known: in its attributes, and in globals
+    and closures of its functions.
     """
     try:
         return _looked_at(dataset, (), True).generators
@@ -96,8 +100,8 @@ def difference(then: State, now: State) -> str:
 
 
 class _Look:
-    """One walk over objects; what was met before counts by its number alone. ``left_out``: something was
-    not looked at. ``lenient``: what caches have counted is not looked at.
+    """One walk over objects. An object that was met before is only noted by its number. ``left_out``:
+    something was not looked at. ``lenient``: what caches have counted is not looked at.
     """
 
     def __init__(self, lenient: bool = False) -> None:
@@ -117,7 +121,7 @@ class _Look:
         self.told[name] = _digest(self._tell(value, _DEEPEST))
 
     def look_at_large(self) -> None:
-        """Containers that were left for the end; those in them come after them."""
+        """Look at large containers, which were left for the end, and then at those within them."""
         for number, (name, values, depth) in enumerate(self._large):
             if number == _MOST_LARGE:
                 self.left_out = True
@@ -250,7 +254,7 @@ def _counted(function: object) -> object:
 
 
 def _is_iterator(value: object) -> bool:
-    """One that is no Python class's, whose attributes would tell; and no file."""
+    """Whether it is an iterator of a compiled class, whose attributes do not show its state; not a file."""
     step = getattr(type(value), "__next__", None)
     return step is not None and not isinstance(step, types.FunctionType) and not isinstance(value, io.IOBase)
 

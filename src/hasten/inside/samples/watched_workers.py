@@ -15,16 +15,18 @@ from .store_counts import Counts
 
 
 def why_another(name: str, seen: Seen) -> str:
-    """Why a batch of the data set ``name`` may be another the next time; "" if it is not."""
+    """Why a batch of the data set ``name`` may be different the next time; "" if it will not be."""
     if seen.drew:
         return f"making a batch of {name} draws random numbers"
     if seen.error:
-        return f"making a batch of {name} meets errors ({seen.error}): what it gives then may be another"
+        return (
+            f"making a batch of {name} meets errors ({seen.error}): another time it may give something else"
+        )
     return ""
 
 
 class WatchedStart:
-    """In the place of a loader's ``worker_init_fn``, which it calls. ``told`` hears what the workers see."""
+    """Replaces a loader's ``worker_init_fn``, and calls it. The workers report to ``told`` what they see."""
 
     def __init__(self, own: Callable[[int], object] | None, told: Counts) -> None:
         self._own, self._told = own, told

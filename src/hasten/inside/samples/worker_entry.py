@@ -39,13 +39,13 @@ class WorkerEntry:
 
     def __call__(self, *arguments: Any) -> None:
         if self.handed is not None:
-            with suppress(Exception):  # without us it makes samples as ever
+            with suppress(Exception):  # without us it makes samples as usual
                 self.handed.serve(data_set_of(arguments[_DATASET]), int(arguments[_WORKER]))
         (self._original or worker_loop())(*arguments)
 
 
 def data_set_of(argument: Any) -> Any:
-    """Since torch 2.15 a worker gets its data set in a list, which it empties."""
+    """The worker's data set: since torch 2.15 it comes in a list, which the worker empties."""
     return argument[0] if type(argument) is list and len(argument) == 1 else argument
 
 
@@ -56,7 +56,7 @@ def _started_anew(handed: Handed) -> WorkerEntry:
 
 
 def fetch_by(dataset: object, make: Callable[[Fetcher, Call], Fetcher]) -> None:
-    """In a worker process: ``make`` the fetcher of ``dataset`` from (torch's own, the collate function)."""
+    """In a worker process, let ``make`` make the fetcher from (torch's own, the collate function)."""
 
     def creating(original: Callable[..., Fetcher]) -> Callable[..., Fetcher]:
         def create_fetcher(

@@ -55,7 +55,7 @@ def deny_writes(but: Sequence[str]) -> None:
 
 
 def version() -> int:
-    """Of the kernel's Landlock (its ABI), at least 1. Raises OSError if it has none."""
+    """The version of the kernel's Landlock (its ABI), at least 1. Raises OSError if it has none."""
     return _asked(_CREATE_RULESET, None, 0, _ASK_VERSION)
 
 

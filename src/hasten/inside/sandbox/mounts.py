@@ -30,6 +30,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True)
 class Mount:
+    """One entry of the list of mounts."""
+
     point: str  # absolute path of the directory or file it is mounted on
     kind: str  # type of file system: ext4, tmpfs, overlay
     device: str  # which file system, as "major:minor"

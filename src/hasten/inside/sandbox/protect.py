@@ -98,7 +98,7 @@ def _unsuitable(roots: Sequence[str]) -> str:
         if root in ("/dev", "/dev/shm") or root.split("/")[1] in ("proc", "sys"):
             return f"{root} belongs to the system and cannot be protected: {_ADVICE}"
         if not os.path.isdir(root):
-            return f"{root} cannot be protected: it is no directory"
+            return f"{root} cannot be protected: it is not a directory"
     return ""
 
 

@@ -57,7 +57,7 @@ class Affinity(Technique):
         if own:
             return [f"you set {', '.join(own)} yourself, and that stands"]
         if not machine.cores:
-            return ["the machine does not tell where its cores lie"]
+            return ["the machine does not report where its cores lie"]
         return [] if len(machine.cores) > 1 else ["there is one core: nothing to choose"]
 
     @classmethod
@@ -132,7 +132,7 @@ class Affinity(Technique):
         found = cpus_by_thread()
         if self._kind == "cores":
             allowed, before = found[threading.get_native_id()], training.kept.get(self.name, 0)
-            evidence = f"threads may use {len(allowed)} CPUs, before torch came {before}"
+            evidence = f"threads may use {len(allowed)} CPUs; before torch was imported, {before}"
             effective = allowed == first_threads(allowed) and len(allowed) < before
             return Proof(self.name, effective and all(cpus <= allowed for cpus in found.values()), evidence)
         places = asked_places()
@@ -141,7 +141,7 @@ class Affinity(Technique):
             return Proof(self.name, False, why)
         held = {place for place in places if place in found.values()}
         wanted = min(training.torch.get_num_threads(), len(places))
-        evidence = f"threads are bound to {len(held)} cores, one for each of {wanted} threads was asked for"
+        evidence = f"threads are bound to {len(held)} cores, and {wanted} were asked for, one for each thread"
         return Proof(self.name, wanted <= len(held), evidence)
 
     @classmethod

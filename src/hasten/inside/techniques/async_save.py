@@ -12,10 +12,11 @@ that the script saves to: writes to an overlay go to its layer, and take as long
 elsewhere, for example over a network, a trial would time the wrong disk; then the report says what could be
 gained at most, and how to see it.
 
-The copy takes as much memory as the file. A save runs as usual if that is more than a quarter of free memory
-or the disk has no room for both files, for anything but a plain file of the user's own, and if another
-process may learn about the file: among ranks, and while child processes live that are not a DataLoader's
-workers. Saves into memory (BytesIO) or to a file that the script opened itself run as usual, too.
+The copy takes as much memory as the file. A save runs as usual if that is more than a quarter of free memory,
+if the disk has no room for both files, or for anything but a plain file of the user's own. So it does if
+another process may learn about the file: among ranks, and while child processes live that are not a
+DataLoader's workers. Saves into memory (BytesIO) or to a file that the script opened itself run as usual,
+too.
 
 A file appears whole, under its name, when it is finished; until then an older one stays. Whatever opens,
 moves or looks up the file in this process waits; so do listing its folder, removing any file, and starting
@@ -106,7 +107,7 @@ class AsyncSave(Technique):
         module = serialization(training.torch)
         self._distributed = training.torch.distributed
         if not hasattr(module, ZIP_WRITER):
-            raise NotApplicable("this torch writes files in another way")
+            raise NotApplicable("this version of torch writes files in a way that hasten does not know")
         self._synchronous = bool(settings.get("sync"))
         self._memory, self._own = training.available_bytes, private_bytes() or 0
         self._after_steps = training.after_steps
@@ -149,7 +150,7 @@ class AsyncSave(Technique):
         return open_writer
 
     def _save_file(self, file: File) -> object:
-        """Of safetensors, whose content is made at once."""
+        """Save a safetensors file: its content is made at once."""
         if os.getpid() == self._home and self._saves.any_failed:
             self._saves.wait()
             file.as_ever()
@@ -174,7 +175,7 @@ class AsyncSave(Technique):
         return None
 
     def _place_for(self, path: str) -> Place | None:
-        """None if it is saved as ever."""
+        """Where to write the file in the background; None if it is saved as usual."""
         place = place_for(path) if self._on and self._alone() else None
         if place is not None and not self._deadly.hold():
             place.drop()
@@ -183,7 +184,7 @@ class AsyncSave(Technique):
         return place
 
     def _alone(self) -> bool:
-        """Whether no other process waits for files of this one's: what it waits for is not seen."""
+        """Whether no other process may wait for files of this one: that could not be seen."""
         if os.getpid() != self._home or self._ranks():
             return False
         return self._children.only_workers()
@@ -195,8 +196,8 @@ class AsyncSave(Technique):
         )
 
     def _memory_left(self) -> int:
-        """Bytes that copies may take now: of what was available less what this process has taken since, and
-        of what is free.
+        """Bytes that copies may take now: a part of what was available less what this process has taken
+        since, or of what is free, if that is less.
         """
         left = self._memory - max(0, (private_bytes() or 0) - self._own)
         free = free_bytes()
@@ -242,7 +243,7 @@ class AsyncSave(Technique):
         self._raise_what_failed()
 
     def _interpreter_ends(self) -> bool:
-        """Whether all was written."""
+        """Wait for all files; whether all were written. Failures are reported."""
         self._saves.wait()
         failed = self._saves.take_failures()
         for failure in failed:
@@ -262,7 +263,7 @@ class AsyncSave(Technique):
         self._saves.wait()
         evidence = (
             f"{self._files} files ({self._bytes / 2**20:.0f} MiB) written in the background, "
-            f"{self._seconds:.2f} s for their copies; {self._as_ever} saved as ever, for want of room"
+            f"{self._seconds:.2f} s for their copies; {self._as_ever} saved as usual, for lack of room"
         )
         return Proof(self.name, self._files > 0, evidence)
 

@@ -80,7 +80,7 @@ class BatchSize(Technique):
         whole = isinstance(factor, int) and not isinstance(factor, bool) and 2 <= factor <= _MOST
         if not whole or set(settings) - {"factor", "rate", "by"}:
             raise ValueError(
-                f"batch_size needs factor, a whole number from 2 to {_MOST}, and takes rate and by besides"
+                f"batch_size needs factor, a whole number from 2 to {_MOST}, and may have rate and by"
             )
         if rate not in _RATES:
             raise ValueError(f"rate must be one of {', '.join(_RATES)}, found {rate!r}")

@@ -1,12 +1,12 @@
 """Turn pictures into tensors, and normalize them, a batch at a time instead of one by one.
 
-What it does: if a data set's transforms end with those that turn a picture into a tensor (torchvision's
-``ToTensor``, ``ToDtype`` and ``Normalize``, or a script's own with these names), the loader's batch is
-collated from the pictures' bytes, and becomes floats at once: one pass to convert, and one for each division
-and subtraction, in place. Earlier transforms, including random ones, are called as usual. It works in
-loaders' worker processes and without. What is computed is found by trying every byte on the script's own
-transforms, and must be the same to the last bit. So must whole batches of some samples, their strides and the
-RNG states, before the first is used; and a sample now and then.
+What it does: it applies if a data set's transforms end with those that turn a picture into a tensor:
+torchvision's ``ToTensor``, ``ToDtype`` and ``Normalize``, or a script's own with these names. Then the
+loader's batch is collated from the pictures' bytes, and becomes floats at once: one pass to convert, and one
+for each division and subtraction, in place. Earlier transforms, including random ones, are called as usual.
+It works in loaders' worker processes and without. What is computed is found by trying every byte on the
+script's own transforms, and must be the same to the last bit. So must whole batches of some samples, their
+strides and the RNG states, before the first is used; and a sample now and then.
 
 When it helps: pictures are small, so that Python's work on each costs more than the arithmetic; or they are
 large, because it saves float copies of each. It helps if augmentation is random or a data set is larger than

@@ -181,5 +181,5 @@ class ChannelsLast(Technique):
 
 
 def _alive(several: list[_Strides]) -> Iterator[tuple[Tensor, tuple[int, ...]]]:
-    """Of tensors that the script has not let go of."""
+    """Those tensors that the script still holds."""
     return ((tensor, strides) for ref, strides in several if (tensor := ref()) is not None)

@@ -3,7 +3,7 @@
 What it does: samples stay in the training process once they are made, if making them is proven deterministic
 (``sampling_proof``). All datasets of a process together may take two fifths of free memory, each for as long
 as the script keeps it. If a dataset's transforms are random from some point on, as with torchvision's, the
-result of the earlier ones is kept and the rest are called again for each sample, with the same random draws
+result of the earlier ones is kept. The rest are called again for each sample, with the same random draws
 (``transform_prefix``). All samples are made before the first step; if that takes long, forked processes make
 a part each (``forked_filling``). When it helps: reading, decoding or transforming takes long. When it hurts:
 memory is short. Loaders with worker processes are left alone: forked workers would share the pages of samples
@@ -135,5 +135,5 @@ def _why_not(loader: Loader, available_bytes: int) -> str:
 
 
 def _needed(loader: Loader) -> int:
-    """Bytes."""
+    """Bytes that all samples of the loader need."""
     return (loader.samples or 0) * ((loader.sample_bytes or 0) + PYTHON_BYTES)

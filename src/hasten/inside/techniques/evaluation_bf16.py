@@ -65,7 +65,7 @@ class EvaluationBf16(Technique):
     def install(self, training: Training, settings: Settings) -> None:
         if is_one_of_several(training):
             raise NotApplicable(
-                "ranks would compare their evaluations each by itself, and the others may wait"
+                "ranks would each compare evaluations of their own, while others may wait for them"
             )
         torch, device = training.torch, device_of(training)
         on_gpu = device is not None and device.type == "cuda"

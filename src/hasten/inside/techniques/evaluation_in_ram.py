@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 MEMORY_SHARE = 0.2  # of what is available, for all evaluations
 _NEVER_AGAIN = "no evaluation read a data set that an earlier one had read to its end"
 _NEVER = "no evaluation read a data set from its first sample to its last"
-_STORE = "sample_store"  # batches are kept of its samples
-# these stand back from a loader whose whole batches are kept
+_STORE = "sample_store"  # batches made of its samples are kept, too
+# these leave a loader alone whose whole batches are kept
 _STAND_BACK = {"dataset_in_ram", "batched_fetch", "batched_to_tensor"}
 _Options = tuple[object, ...]
 
@@ -75,12 +75,12 @@ class EvaluationInRam(Technique):
         self._every: Living[dict[_Options, KeptBatches]] = Living()  # by what the batches belong to
         self._keeping: weakref.WeakKeyDictionary[LoaderIterator, KeptBatches] = weakref.WeakKeyDictionary()
         self._giving: weakref.WeakKeyDictionary[LoaderIterator, KeptBatches] = weakref.WeakKeyDictionary()
-        self._given: KeptBatches | None = None  # from which the loader is given that is taken up now
-        self._kept: KeptBatches | None = None  # that get what the loader gives that is taken up now
-        self._making: KeptBatches | None = None  # that get the batch that is made now
-        self._wanted: tuple[KeptBatches, int] | None = None  # where the batch is that is asked for now
+        self._given: KeptBatches | None = None  # for the pass that begins now: its batches come from these
+        self._kept: KeptBatches | None = None  # for the pass that begins now: its batches go into these
+        self._making: KeptBatches | None = None  # where the batch goes that is being made
+        self._wanted: tuple[KeptBatches, int] | None = None  # where the requested batch is
         self._why_not: dict[str, None] = {}  # of all loaders, also those that are gone
-        self._passes = 0  # that were begun to be kept
+        self._passes = 0  # whose batches were to be kept
         self._batches = 0
         self._home = os.getpid()
 
@@ -137,7 +137,7 @@ class EvaluationInRam(Technique):
         return __iter__
 
     def _kept_of(self, loader: DataLoader[object]) -> KeptBatches | None:
-        """Its batches, where it is the loader of an evaluation that they may be kept of."""
+        """The kept batches of the loader, if it is an evaluation's and its batches may be kept."""
         training = self._training
         if training is None or os.getpid() != self._home or self.name not in training.batch_providers:
             return None
@@ -163,7 +163,7 @@ class EvaluationInRam(Technique):
         return self._held() + nbytes <= MEMORY_SHARE * self._training.available_bytes
 
     def _held(self) -> int:
-        """Bytes."""
+        """Bytes of all kept batches."""
         return sum(kept.nbytes for of_owner in self._every.values() for kept in of_owner.values())
 
     def _choose(self, loader: DataLoader[object]) -> Mapping[str, object] | None:
@@ -229,7 +229,7 @@ class EvaluationInRam(Technique):
 
 
 def _safely(kept: KeptBatches, act: Callable[[Any], object], what: object) -> object:
-    """``act(what)``. Where the script's own objects raise when they are looked at, they are left alone."""
+    """``act(what)``. If the script's own objects raise when they are examined, nothing of them is kept."""
     try:
         return act(what)
     except Exception as error:
@@ -238,13 +238,13 @@ def _safely(kept: KeptBatches, act: Callable[[Any], object], what: object) -> ob
 
 
 def _evaluating(roots: list[Module]) -> bool:
-    """Whether the models, and there are some, are in eval mode."""
+    """Whether there are models, and all of them are in eval mode."""
     return bool(roots) and not any(root.training for root in roots)
 
 
 def _owner_of(loader: DataLoader[object]) -> object:
-    """What batches belong to: the data set. Where that cannot be referred to weakly it would never go, and
-    workers that stay are this loader's: then the loader.
+    """What batches belong to: the data set. But the loader, if the data set cannot be referenced weakly (it
+    would never be freed), or if the loader's workers stay (they are its own).
     """
     dataset: object = loader.dataset
     return loader if loader.persistent_workers or not can_go(dataset) else dataset
@@ -277,7 +277,7 @@ def _reads_in_order(training: Training, loader: DataLoader[object]) -> bool:
 
 @contextmanager
 def _drawing_nothing(loader: DataLoader[object]) -> Iterator[None]:
-    """Workers that the script lets stay are seeded once, when they are started: no pass after that draws."""
+    """Within, nothing is drawn if the script lets workers stay: these are seeded once, when they start."""
     import torch
 
     if not lets_workers_stay(loader):

@@ -32,7 +32,7 @@ class Exclusion:
 def between(
     first: str, settings: Settings, second: str, others: Settings, catalog: Catalog = CATALOG
 ) -> Exclusion | None:
-    """None if the two can be in one plan, with these settings."""
+    """Why the two exclude each other; None if both can be in one plan with these settings."""
     a, b = catalog[first], catalog[second]
     why = a.excludes(settings, second, others) or b.excludes(others, first, settings)
     return Exclusion(first, second, why) if why else None

@@ -237,7 +237,7 @@ class GcControl(Technique):
 
 
 def _resident_bytes() -> int:
-    """0 if the system does not report it."""
+    """Bytes of this process in main memory; 0 if the system does not report it."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):

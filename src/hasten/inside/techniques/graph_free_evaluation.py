@@ -3,9 +3,9 @@
 What it does: a script that calls its model in eval mode with gradients enabled records a graph, and keeps
 every activation, for a backward pass that never comes. The first evaluation runs as usual and is watched: no
 gradient may come back through the model's outputs, and the model may keep no tensor with a graph. From the
-next evaluation on, the model's passes run without recording. Their outputs require gradients as before; if a
-backward pass does come, the pass is run again from the same tensors and RNG states with recording on,
-gradients are what they would have been, and the technique stays off for that model.
+next evaluation on, the model's passes run without recording. Their outputs require gradients as before. If a
+backward pass does come, the forward pass is run again from the same tensors and RNG states with recording on.
+Then gradients are what they would have been, and the technique stays off for that model.
 
 When it helps: evaluations take a good part of the run, above all on a CPU, where kept activations take new
 memory in every pass. When it hurts: no case known; it does nothing if the script evaluates under ``no_grad``
@@ -102,7 +102,7 @@ class GraphFreeEvaluation(Technique):
                 lambda: _in_eval_mode(root, call, args, kwargs),
             )
         except NeedsGraph as error:  # where it is the script's own, the call raises it again
-            seen.why_not = f"without a graph a pass fails by {error}"
+            seen.why_not = f"without a graph a pass fails with {error}"
         return call(*args, **kwargs)
 
     def _gone(self, seen: _Seen) -> None:

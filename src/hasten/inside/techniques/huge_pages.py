@@ -81,7 +81,7 @@ class HugePages(Technique):
         kept = training.torch.ones(16 * _PAGE_BYTES, dtype=training.torch.uint8)
         found = huge_bytes()
         evidence = (
-            f"{found / 2**20:.0f} MiB lie in huge pages, beside a tensor of {kept.numel() / 2**20:.0f} MiB"
+            f"{found / 2**20:.0f} MiB are in huge pages, with a tensor of {kept.numel() / 2**20:.0f} MiB"
         )
         return Proof(self.name, found >= _PAGE_BYTES, evidence)
 

@@ -23,7 +23,7 @@ _SETTER = "set_num_interop_threads"
 
 class InteropThreads(Technique):
     name = "interop_threads"
-    summary = "fewer threads for work beside torch's operators"
+    summary = "fewer threads for work parallel to torch's operators"
     layer = "environment"
     risk = "exact"
     scope = "process"

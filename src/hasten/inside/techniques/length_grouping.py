@@ -20,8 +20,8 @@ norm and losses that compare the samples of a batch see different neighbours. So
 would scale steps to batches of one size, and could not tell what it gains or costs. Name it by ``--use``, and
 let `hasten verify` compare whole trainings.
 
-Left alone are loaders with the script's own batch sampler, those that read in order or from a stream, and
-those of distributed trainings, whose ranks would wait for the one with the longest sequences.
+Loaders with the script's own batch sampler, and those that read in order or from a stream, are left alone. So
+are those of distributed trainings, whose ranks would wait for the one with the longest sequences.
 
 Sources: https://huggingface.co/docs/transformers/main_classes/trainer (group_by_length),
 https://arxiv.org/abs/1708.05604
@@ -60,12 +60,12 @@ _LEAST_SAVED = 0.05  # of the columns of batches that are padded to their longes
 
 class LengthGrouping(Technique):
     name = "length_grouping"
-    summary = "batches are made of sequences of like length"
+    summary = "batches are made of sequences of similar length"
     layer = "data"
     risk = "training"
     scope = "process"
     not_tried = (
-        "a tune compares steps as of batches of one size, and it makes other batches: "
+        "a tune compares steps scaled to one size of batches, and it changes their size: "
         "name it by --use, and let hasten verify judge it"
     )
     conflicts = conflicting(processes="ranks would wait for the one with the longest sequences")
@@ -141,7 +141,7 @@ class LengthGrouping(Technique):
         return ""
 
     def _grouping(self, training: Training, loader: Any) -> Grouping:
-        """Of the loader's data set; its lengths are read when it is met first."""
+        """The grouping of the loader's data set, whose lengths are read the first time."""
         dataset = loader.dataset
         if id(dataset) not in self._groupings:
             began = time.monotonic()
@@ -161,7 +161,7 @@ class LengthGrouping(Technique):
         batches, read = sum(g.batches for g in used), sum(len(g.lengths) for g in used)
         columns, drawn = sum(g.columns for g in used), max(1, sum(g.columns_drawn for g in used))
         evidence = [
-            f"{batches} batches were made of sequences of like length: padded to their longest, they are "
+            f"{batches} batches were made of sequences of similar length: padded to their longest, they are "
             f"{columns / drawn:.0%} as large as those that were drawn"
         ]
         if used:

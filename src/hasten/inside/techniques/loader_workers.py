@@ -8,9 +8,9 @@ hurts: samples are cheap, so that passing them on costs more than making them; w
 training; memory is short.
 
 The risk is ``exact`` if making samples is proven deterministic, otherwise ``draws``: each worker has its own
-RNG states. What ``exact`` cannot cover: a script that gives its loader a generator and leaves an epoch within
-its last few batches draws from it earlier than without workers, and so does a sampler that draws from the
-global RNG state batch by batch.
+RNG states. There are two cases that ``exact`` cannot cover. A script that gives its loader a generator, and
+leaves an epoch within its last few batches, draws from it earlier than without workers. So does a sampler
+that draws from the global RNG state batch by batch.
 
 Sources: https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading,
 https://docs.pytorch.org/docs/stable/notes/randomness.html#dataloader
@@ -75,7 +75,7 @@ class LoaderWorkers(Technique):
     def refuse_machine(cls, machine: Machine) -> list[str]:
         if machine.system == "Linux":
             return []
-        return [f"on {machine.system} worker processes import the script anew, which may not be made for it"]
+        return [f"on {machine.system} worker processes import the script again, which may not be made for it"]
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
@@ -188,7 +188,7 @@ class LoaderWorkers(Technique):
                 return f"{name} is read with a timeout or a worker_init_fn, which are for workers"
             return f"{name} keeps its workers from epoch to epoch" if loader.persistent_workers else ""
         if multiprocessing.current_process().daemon:
-            return "this process may not start others"
+            return "this process cannot start others"
         if len(os.fsencode(tempfile.gettempdir())) + _SOCKET_NAME > _SOCKET_PATH:
             return f"the folder for temporary files, {tempfile.gettempdir()}, is too long for a socket's path"
         if any(tensor.device.type != "cpu" for part in chain(dataset) for tensor in _tensors_of(part)):

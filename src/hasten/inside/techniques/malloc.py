@@ -135,7 +135,7 @@ class Malloc(Technique):
         """The library is in the process, and it answers ``malloc``."""
         file = file_of("malloc")
         effective = self._kind in os.path.basename(file) and mapped(file)
-        return Proof(self.name, effective, f"malloc is answered by {file}, {self._kind} was asked for")
+        return Proof(self.name, effective, f"malloc calls go to {file}, {self._kind} was asked for")
 
     def _proof_of_thresholds(self) -> Proof:
         """Ask the allocator itself: do blocks of 8 MiB come from the heap, and does its top keep them when
@@ -153,7 +153,7 @@ class Malloc(Technique):
         before = libc.mallinfo2()
         blocks = [libc.malloc(_BLOCK_BYTES)]
         if before.keepcost <= _OWN_TRIM_THRESHOLD_BYTES:
-            most = (before.fordblks + 2 * _OWN_TRIM_THRESHOLD_BYTES) // _BLOCK_BYTES  # if all lies apart
+            most = (before.fordblks + 2 * _OWN_TRIM_THRESHOLD_BYTES) // _BLOCK_BYTES  # if scattered
             while len(blocks) < most and libc.mallinfo2().arena <= before.arena + _OWN_TRIM_THRESHOLD_BYTES:
                 blocks += [libc.malloc(_BLOCK_BYTES) for _ in range(_BLOCKS_AT_ONCE)]
         mapped = libc.mallinfo2().hblks - before.hblks

@@ -1,11 +1,12 @@
 """Resize pictures with torch's kernel for bytes instead of Pillow's.
 
-What it does: if a Pillow picture is resized with the bilinear or bicubic filter (for example by torchvision's
-``Resize`` and ``RandomResizedCrop``), torch's antialiased interpolation of bytes does it, in the process that
-trains and in workers forked from it. Torch's kernel computes like Pillow's, with weights of 16 bits instead
-of 22: a byte may differ by 1 of 255, rarely by 2. Modes other than L and RGB, more than a million pixels, and
-other ways to call it go to Pillow as usual. The first pictures of each process are resized both ways and
-compared, and one in 500 later: if a byte differs by more than 2 of 255, Pillow is used again.
+What it does: if a Pillow picture is resized with the bilinear or bicubic filter, torch's antialiased
+interpolation of bytes does it: for example in torchvision's ``Resize`` and ``RandomResizedCrop``, in the
+process that trains and in workers forked from it. Torch's kernel computes like Pillow's, with weights of 16
+bits instead of 22: a byte may differ by 1 of 255, rarely by 2. Modes other than L and RGB, more than a
+million pixels, and other ways to call it go to Pillow as usual. The first pictures of each process are
+resized both ways and compared, and one in 500 later: if a byte differs by more than 2 of 255, Pillow is used
+again.
 
 When it helps: pictures are large and resizing is much of the work for a sample, on processors with vector
 instructions for it (AVX2). When it hurts: pictures are small, so that passing them on costs more; or Pillow

@@ -117,10 +117,10 @@ class OpenmpRuntime(Technique):
         """The library that answers OpenMP calls, and how its threads wait."""
         kind, file = str(self._settings["kind"]), file_of("omp_get_max_threads")
         if kind not in os.path.basename(file) or not mapped(file):
-            return Proof(self.name, False, f"OpenMP is answered by {file or 'nothing'}, {kind} was asked for")
+            return Proof(self.name, False, f"OpenMP calls go to {file or 'nothing'}, {kind} was asked for")
         if kind == "libiomp5":
             asked, found = self._settings["blocktime"], int(function("kmp_get_blocktime")())
-            evidence = f"OpenMP is answered by {file}; blocktime {found} ms, {asked} was asked for"
+            evidence = f"OpenMP calls go to {file}; blocktime {found} ms, {asked} was asked for"
             return Proof(self.name, found == asked, evidence)
         return self._proof_of_waiting(training, file)
 

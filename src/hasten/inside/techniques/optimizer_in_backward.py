@@ -1,11 +1,11 @@
 """Each parameter is updated as soon as it has its gradient, which is then freed.
 
-It helps where memory decides what fits: gradients are never held all together. It costs a call of the
-optimizer for each parameter. It is wrong, and refused, wherever gradients are looked at or changed between
-backward pass and step: clipping, accumulation over batches, several backward passes a step, a learning rate
-set in between. What the script's own files say is read; the first step after it is switched on is watched,
-and taken as the script wrote it. Where gradients are asked for later that are gone by then, the script is
-stopped by an error that says so: going on would train another model.
+It helps if memory decides what fits: gradients are never held all together. It costs a call of the optimizer
+for each parameter. It is wrong, and refused, if gradients are read or changed between backward pass and step:
+clipping, accumulation over batches, several backward passes a step, a learning rate set in between. hasten
+looks for that in the script's own files. It also watches the first step after it is switched on, which is
+taken as the script wrote it. If the script asks later for gradients that are gone by then, it is stopped by
+an error that says so: going on would train a different model.
 
 Source: https://docs.pytorch.org/tutorials/intermediate/optimizer_step_in_backward_tutorial.html
 """
@@ -63,7 +63,7 @@ class OptimizerInBackward(Technique):
         if len(training.optimizers) > 1:
             raise NotApplicable("there are several optimizers")
         if training.averages_gradients:
-            raise NotApplicable("gradients are averaged over ranks after they have come")
+            raise NotApplicable("gradients are averaged over ranks after they have arrived")
         if place := reads_in_source(training.own_files()):
             raise NotApplicable(f"the script reads gradients itself, at {place}")
         for optimizer in training.optimizers:
@@ -104,11 +104,11 @@ class OptimizerInBackward(Technique):
 
 
 class GradientsGone(RuntimeError):
-    """The script needs gradients that were freed when they had been used. To go on would train otherwise."""
+    """The script needs gradients that were used and freed. Going on would train a different model."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f"{what}; optimizer_in_backward has used and freed them by then, and did not see that coming. "
+            f"{what}; optimizer_in_backward had used and freed them by then, and could not foresee it. "
             "Train without it: hasten run --without optimizer_in_backward"
         )
 
@@ -121,7 +121,7 @@ class _Watch:
         self._came: dict[
             int, tuple[Tensor | None, int]
         ] = {}  # since the last step: each gradient, its version
-        self._there: set[int] = set()  # of which parameters a gradient would be there, had it not been freed
+        self._there: set[int] = set()  # parameters that would have a gradient, had it not been freed
         self._settings: list[object] = []  # when the first gradient came
         self._stepping = False
         self._seen = False  # a whole step
@@ -145,7 +145,7 @@ class _Watch:
             self._update(parameter)
 
     def was_read(self, parameter: Tensor, place: Place) -> None:
-        """Its gradient, by others than torch's optimizers."""
+        """Its gradient was read, by something other than torch's optimizers."""
         if id(parameter) in self._there and not self._stepping:
             self._object(f"the script reads gradients after a backward pass, at {place()}")
 
@@ -167,7 +167,7 @@ class _Watch:
             for parameter in group["params"]:
                 gradient, version = self._came.get(id(parameter), (None, 0))
                 if parameter.grad is not gradient and parameter.grad is not None:
-                    self.reason = "gradients are there that this backward pass did not make"
+                    self.reason = "there are gradients that this backward pass did not compute"
                 elif gradient is not None and gradient._version != version:
                     self.reason = "the script changes gradients before the step"
 
@@ -192,7 +192,7 @@ class _Watch:
         return optimizer.param_groups if optimizer is not None else []
 
     def _update(self, parameter: Tensor) -> None:
-        """The optimizer's own update, with this parameter for all it has; its state is where it always is."""
+        """The optimizer's own update of this parameter alone; its state stays where it always is."""
         optimizer = self._refer()
         if optimizer is None:  # the script goes on without it
             return
@@ -201,7 +201,7 @@ class _Watch:
         optimizer.param_groups = [{**mine, "params": [parameter]}]
         try:
             step = type(optimizer).step
-            getattr(step, "__wrapped__", step)(optimizer)  # not the wrapper: this is no step of the script's
+            getattr(step, "__wrapped__", step)(optimizer)  # not the wrapper: it is not the script's step
             parameter.grad = None
         finally:
             optimizer.param_groups, self._stepping = groups, False

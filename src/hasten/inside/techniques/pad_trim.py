@@ -128,7 +128,7 @@ class PadTrim(Technique):
             proven = self._of(root, tensors, args, kwargs)
             found = self._found(proven, tensors, root, args, kwargs)
         except Exception as error:  # ours: the script must not meet it
-            self._give_up(proven or Proven(), f"it failed here, by {type(error).__name__}: {error}")
+            self._give_up(proven or Proven(), f"it failed here with {type(error).__name__}: {error}")
         if proven is None or found is None:
             return call(*args, **kwargs)
         if proven.may_cut:
@@ -182,7 +182,7 @@ class PadTrim(Technique):
                 self._watch(proven, output, found)
         except Exception as error:  # one that is the script's own is raised again, by the whole call
             torch.set_rng_state(streams)
-            self._give_up(proven, f"without its padding a call fails by {type(error).__name__}: {error}")
+            self._give_up(proven, f"without its padding a call fails with {type(error).__name__}: {error}")
             return call(*args, **kwargs)
         proven.cut += 1
         if not proven.evaluates:

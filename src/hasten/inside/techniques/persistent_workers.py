@@ -61,7 +61,7 @@ class PersistentWorkers(Technique):
     def refuse_machine(cls, machine: Machine) -> list[str]:
         if machine.system == "Linux":
             return []
-        return [f"on {machine.system} worker processes are no copies of the training process"]
+        return [f"on {machine.system} worker processes are not copies of the training process"]
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
@@ -100,7 +100,7 @@ class PersistentWorkers(Technique):
         if not is_forked(context_of(loader)):
             return f"the workers of {name} are not forked, and so cannot be asked what has changed in them"
         if "imgaug" in sys.modules:
-            return "imgaug draws from a generator of its own, which every new worker begins anew"
+            return "imgaug draws from a generator of its own, which starts over in every new worker"
         if not kept.holds(loader) and len(kept) >= _MOST_LOADERS:
             return f"workers of {_MOST_LOADERS} loaders stay already"
         return ""

@@ -37,7 +37,7 @@ class Processes(Technique):
     scope = "launch"
     conflicts = conflicting(
         batch_size="ranks share the batch that the script asks for",
-        optimizer_in_backward="gradients are averaged over ranks after they have come",
+        optimizer_in_backward="gradients are averaged over ranks after they have arrived",
         prune="each rank would cut a model of its own",
         device_prefetch="it would copy batches that a rank has not cut yet",
     )

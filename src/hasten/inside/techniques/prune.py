@@ -223,8 +223,8 @@ class _Done:
             seen.inputs = args, kwargs
 
     def _training_began(self) -> int:
-        """Of a root that comes now: alone, as in each fold of a cross-validation, or with others, as in a
-        GAN.
+        """The step at which the training of a new root began. It comes alone, as in each fold of a
+        cross-validation, or with others, as in a GAN.
         """
         others = [seen.began for seen in self.roots.values() if not seen.over]
         return min((began for began in others if self.steps - began < _TOGETHER), default=self.steps)
@@ -256,7 +256,7 @@ def why_not(training: Training, root: Module) -> str:
                 f"what {type(optimizer).__name__} keeps for a parameter does not have the parameter's shape"
             )
     shapes = [p.shape for p in root.parameters()]
-    gc.collect()  # a model that is given up is no copy
+    gc.collect()  # a model that was dropped does not count as a copy
     for other in gc.get_objects():
         if type(other) is not type(root) or other is root:
             continue

@@ -1,15 +1,15 @@
 """Keep samples in a file once they are made, for all of a loader's workers, all ranks and later runs.
 
-What it does: before the first step or, if the data set was not seen by then, before its second pass, forked
-processes make all samples of the training's data set and write them to a store in the script's folder below
-``.hasten`` as plain bytes. From then on loaders read them from there, in worker processes and without; the
-kernel's page cache is their shared memory. It needs the same proof as dataset_in_ram, for whole samples or up
-to the first random transform. Kept samples are verified again as they are used: some samples before each run,
-some in each pass, and the size and time of every file that a sample was made from whenever it is read. A
-different script, module, argument, version or data set has a different store, and so have other globals and
-environment variables that its code names; torch's Subsets and random_split share the store of what they
-choose from. In a trial the store is among the trials' own files, is shared by all of them, and is deleted
-with them: what is kept for later runs comes from `hasten run`.
+What it does: forked processes make all samples of the training's data set and write them, as plain bytes, to
+a store in the script's folder below ``.hasten``. They do so before the first step or, if the data set was not
+seen by then, before its second pass. From then on loaders read samples from there, in worker processes and
+without; the kernel's page cache is their shared memory. It needs the same proof as dataset_in_ram, for whole
+samples or up to the first random transform. Kept samples are verified again as they are used: some before
+each run, some in each pass, and the size and time of every file that a sample was made from whenever it is
+read. A different script, module, argument, version or data set has a different store. So have different
+globals and environment variables that its code names. torch's Subsets and random_split share the store of
+what they choose from. In a trial the store is among the trials' own files, is shared by all of them, and is
+deleted with them: what is kept for later runs comes from `hasten run`.
 
 When it helps: making samples takes long, and there is more than one pass, process or run. When it hurts: the
 disk is slower than making samples; the first run makes the samples before it trains, which takes up to one
@@ -231,8 +231,8 @@ class SampleStore(Technique):
 
 
 def _seconds_to_make(facts: Facts, loaders: Sequence[Loader]) -> float:
-    """All samples, by as many processes as fill a store. Worker processes that are waited for make some all
-    the time. 0 if steps do not tell.
+    """Seconds to make all samples, by as many processes as fill a store. If steps wait for worker processes,
+    these make samples all the time. 0 if the steps do not show it.
     """
     seen, cpus = facts.observation, facts.machine.usable_cpus
     each, workers = samples_per_step(seen), max(loader.workers for loader in loaders)

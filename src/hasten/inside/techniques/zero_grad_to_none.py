@@ -93,7 +93,7 @@ class ZeroGradToNone(Technique):
 
 
 def _zeros_like(parameter: Tensor) -> Tensor:
-    """In the parameter's own strides, as a gradient lies."""
+    """Zeros with the parameter's strides, like a gradient's."""
     return parameter.detach().clone().zero_()
 
 

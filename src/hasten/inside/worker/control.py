@@ -54,6 +54,7 @@ class Conversation:
         self._started = False
 
     def step_ended(self, step: RawStep) -> None:
+        """Count a step. After the last requested one, report them and do what the coordinator asks."""
         self._batch.append(step)
         self._left -= 1
         if self._left > 0:
@@ -109,7 +110,7 @@ class Conversation:
 
 
 def step_records(steps: Sequence[RawStep]) -> tuple[Step, ...]:
-    """As the coordinator is told of them."""
+    """The steps in the form in which the coordinator gets them."""
     return tuple(
         Step(
             seconds=step.seconds,

@@ -49,7 +49,7 @@ def load(torch: ModuleType, path: str | os.PathLike[str], **how: object) -> Any:
     Plain data is loaded as such (``weights_only``). An optimizer may keep objects that only pickle can load.
     """
     if not is_ours(path):
-        raise PermissionError(f"{os.fspath(path)} may be somebody else's, so it is not loaded")
+        raise PermissionError(f"{os.fspath(path)} may be another user's, so it is not loaded")
     try:
         with torch.serialization.safe_globals(_of_numpy()):
             return torch.load(path, weights_only=True, **how)

@@ -19,7 +19,7 @@ from .plan_in_force import PlanInForce
 
 
 class OwnRun:
-    """Of this process."""
+    """The run of this process, for its own tune."""
 
     def __init__(
         self, job: Job, seen: Instruments, plan: PlanInForce, observe: Callable[[], Observation]
@@ -55,7 +55,7 @@ class OwnRun:
 def own_tune_of(
     job: Job, seen: Instruments, plan: PlanInForce, observe: Callable[[], Observation]
 ) -> LiveTune | None:
-    """Of a run that tries techniques; None where it does not."""
+    """The tune of a run that tries techniques; None if it does not."""
     if job.tuning is None:
         return None
     run = OwnRun(job, seen, plan, observe)

@@ -29,6 +29,7 @@ class Summarizer:
             self._losses = step.losses
 
     def metric_said(self, values: Mapping[str, float]) -> None:
+        """The script has reported these metrics now."""
         now, steps = time.monotonic(), len(self._step_ends)
         self._metrics += [MetricValue(name, value, now, steps) for name, value in values.items()]
 

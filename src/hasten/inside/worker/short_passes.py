@@ -2,7 +2,7 @@
 
 Each pass over a loader, of the training and of evaluations alike, gives the same share of its batches. So an
 epoch becomes a small picture of itself, in which steps and evaluation take as large a part as in a whole one.
-What is drawn for the order of samples is as ever, and the loader says its whole length. A loader that has no
+The order of samples is drawn as in a whole pass, and the loader says its whole length. A loader that has no
 length is left as it is.
 """
 

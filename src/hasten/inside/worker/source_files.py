@@ -56,7 +56,9 @@ class SourceFiles:
         return sorted(path for path in new if self.is_local(path) and os.path.isfile(path))
 
     def is_local(self, path: str) -> bool:
-        """By its path as imported, without resolving links: a link may change, too."""
+        """Whether a file is the user's, by its path as imported, without resolving links: a link may change,
+        too.
+        """
         return not self._is_installed(path) and any(_is_below(path, folder) for folder in self._folders)
 
     def _is_installed(self, path: str) -> bool:

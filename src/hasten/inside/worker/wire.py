@@ -74,7 +74,7 @@ class Wire:
         try:
             data = _decode(body.decode())
         except ValueError as error:
-            raise UnknownMessage(f"it is no JSON: {error}") from error
+            raise UnknownMessage(f"it is not JSON: {error}") from error
         return decode(data)
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ _SPECIAL = {"docker": ',"\n', "apptainer": ",:\n"}  # what would divide a path i
 
 
 class Container(LaunchEngine):
-    """``hasten run`` in it, as by hand: the working directory lies there where it lies here."""
+    """Runs ``hasten run`` in a container, where the working directory has the same path as here."""
 
     does = Does(
         elastic=True, restarts=True, like_here=False, starts_hasten=True, contains=True, renders_only=True
@@ -24,14 +24,14 @@ class Container(LaunchEngine):
         return None
 
     def checked(self, job: LaunchJob) -> None:
-        """Raises UsageError where the job is nothing for a container."""
+        """Raises UsageError if the job cannot run in a container."""
         self.check(job)
         if not job.image:
             raise UsageError(
                 f"--engine {self.name} needs --image IMAGE, in which hasten and torch are installed"
             )
         if any(letter in job.folder for letter in _SPECIAL[self.name]):
-            raise self.cannot(f"the folder {job.folder!r}: its name would be read as two. Rename it")
+            raise self.cannot(f"the folder {job.folder!r}: its name would be split in two. Rename it")
         if job.hosts:
             raise self.cannot("--hosts: start it on each host, with --nnodes and --rdzv-endpoint HOST:PORT")
         if job.nodes.most > 1 and not job.address:
@@ -56,7 +56,7 @@ def inner(job: LaunchJob) -> list[str]:
 
 
 class Docker(Container):
-    """Has the host's network only where ranks are on several hosts."""
+    """Uses the host's network only if ranks are on several hosts."""
 
     name = "docker"
 
@@ -72,7 +72,7 @@ class Docker(Container):
 
 
 class Apptainer(Container):
-    """Has the user's environment and network, as is its way."""
+    """Passes on the user's environment and network, as Apptainer does by default."""
 
     name = "apptainer"
 

@@ -1,4 +1,4 @@
-"""The contract of engines: what people have already that starts processes on several hosts."""
+"""The contract of engines: programs that people already have, which start processes on several hosts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...records.launch_job import LaunchJob
 class Does:
     """What an engine does by itself.
 
-    ``elastic``: goes on where hosts come and go; ``restarts``: starts ranks anew when one has failed;
+    ``elastic``: goes on if hosts come and go; ``restarts``: restarts ranks when one has failed;
     ``meets``: finds where ranks meet; ``hosts``: knows which hosts there are; ``submits``: hands the job to a
     queue, which outlives us; ``like_here``: its hosts have the files of this one at the same places;
     ``starts_hasten``: on one host it starts hasten itself, which starts the ranks; ``contains``: in an image;
@@ -35,7 +35,7 @@ class Does:
 
 @dataclass(frozen=True)
 class There:
-    """What a process of ours has started on another host, by ``remote_entry.py``."""
+    """What one of our processes has to start on another host, through ``remote_entry.py``."""
 
     host: str
     folder: str
@@ -44,16 +44,16 @@ class There:
 
     @property
     def line(self) -> str:
-        """As it is told on standard input, which then stays open as long as we live."""
+        """The line to send on its standard input, which then stays open as long as we live."""
         told = {"folder": self.folder, "environment": dict(self.environment), "argv": self.argv}
         return f"{json.dumps(told)}\n"
 
 
 @dataclass(frozen=True)
 class Start:
-    """One process of this machine. ``environment`` is set beside this process's own.
+    """One process of this machine. ``environment`` is set in addition to this process's own.
 
-    ``there``: what it is told to start on another host; None where it leads to none, or knows by itself.
+    ``there``: what it is told to start on another host; None if it starts nothing there, or needs no telling.
     """
 
     argv: tuple[str, ...]
@@ -64,7 +64,7 @@ class Start:
 @dataclass(frozen=True)
 class Rendered:
     """``files``: text by absolute path, written before anything starts. ``output``: the file in which a job
-    that is submitted leaves what it prints; "" where that comes through the process itself.
+    that is submitted leaves what it prints; "" if that comes through the process itself.
     """
 
     starts: tuple[Start, ...] = ()
@@ -82,11 +82,11 @@ class Submission(ABC):
 
     @abstractmethod
     def cancel(self) -> None:
-        """End it, and all that it started. Twice does no harm."""
+        """End it, and all that it started. May be called twice."""
 
     @property
     def label(self) -> str:
-        """What a person would look for: a job's number."""
+        """The number by which a person finds the job in its queue; "" if it is in none."""
         return ""
 
 
@@ -98,20 +98,20 @@ class LaunchEngine(ABC):
 
     @abstractmethod
     def available(self) -> str | None:
-        """Why it cannot be used here, with what to do; None where it can."""
+        """Why it cannot be used here, with what to do; None if it can be used."""
 
     @abstractmethod
     def render(self, job: LaunchJob) -> Rendered:
-        """Raises UsageError where the job is nothing for this engine."""
+        """The processes and files of a job. Raises UsageError if this engine cannot run it."""
 
     def submit(self, job: LaunchJob, rendered: Rendered) -> Submission:
-        """Raises WorkerError where it cannot be started."""
+        """Start the job. Raises WorkerError if it cannot be started."""
         from .processes import Processes
 
         return Processes(rendered.starts, job.nodes)
 
     def check(self, job: LaunchJob) -> None:
-        """Raises UsageError where the job asks for what this engine does not do."""
+        """Raises UsageError if the job asks for something that this engine does not do."""
         if job.nodes.elastic and not self.does.elastic:
             raise self.cannot(
                 f"--nnodes {job.nodes}: it starts a fixed number of hosts. Say how many, as in --nnodes "
@@ -119,7 +119,7 @@ class LaunchEngine(ABC):
             )
         if job.max_restarts and not self.does.restarts:
             raise self.cannot(
-                f"--max-restarts {job.max_restarts}: it does not start ranks anew. Leave it out and start "
+                f"--max-restarts {job.max_restarts}: it does not restart ranks. Leave it out and start "
                 "the script from its checkpoint, or take --engine torchrun"
             )
         if job.hosts and self.does.hosts:
@@ -133,4 +133,5 @@ class LaunchEngine(ABC):
             )
 
     def cannot(self, what: str) -> UsageError:
+        """The error for something that this engine does not do; ``what`` continues "does not take"."""
         return UsageError(f"the engine {self.name} does not take {what}")

@@ -1,4 +1,4 @@
-"""Files for schedulers that are no programs of this host: Kubernetes with Kubeflow's Trainer, and SkyPilot.
+"""Files for schedulers that do not run on this host: Kubernetes with Kubeflow's Trainer, and SkyPilot.
 
 hasten and torch are in the image, and torchrun starts the ranks. Sources:
 https://www.kubeflow.org/docs/components/trainer/ (TrainJob, v1alpha1),
@@ -35,26 +35,24 @@ def inside(job: LaunchJob) -> tuple[str, ...]:
 
 
 def _relative(word: str, folder: str) -> str:
-    """``--plan=FILE`` of ours, as it is found there. Raises UsageError where it would not be."""
+    """Our ``--plan=FILE`` with its path in the container. Raises UsageError if it would not be there."""
     option, equals, path = word.partition("=")
     if option != "--plan" or not equals or not os.path.isabs(path):
         return word
     if not PurePath(path).is_relative_to(folder):
         raise UsageError(
-            f"--plan {path} is outside of the working directory, and only that goes along: copy it here"
+            f"--plan {path} is outside of the working directory, and only that is sent along: copy it here"
         )
     return f"--plan={PurePath(path).relative_to(folder)}"
 
 
 def amounts(options: tuple[str, ...], engine: str) -> dict[str, str]:
-    """Of ``--engine-option NAME=AMOUNT``. Raises UsageError."""
+    """The amounts by name from ``--engine-option NAME=AMOUNT``. Raises UsageError for anything else."""
     found = {}
     for option in options:
         parts = _AMOUNT.fullmatch(option)
         if parts is None:
-            raise UsageError(
-                f"--engine-option {option}: {engine} takes NAME=AMOUNT of what a host is to have"
-            )
+            raise UsageError(f"--engine-option {option}: {engine} takes NAME=AMOUNT of what each host needs")
         found[parts[1]] = parts[2]
     return found
 
@@ -100,7 +98,7 @@ class Kubernetes(Exporter):
 
 
 class SkyPilot(Exporter):
-    """A task, for ``sky launch``. Values of --env are asked for by it: ``sky launch --secret NAME``."""
+    """A task for ``sky launch``, which asks for the values of --env: ``sky launch --secret NAME``."""
 
     name = "skypilot"
 

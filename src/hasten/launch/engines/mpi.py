@@ -26,7 +26,7 @@ def is_open_mpi(version: str) -> bool:
 
 
 class OpenMpi(LaunchEngine):
-    """Of version 4 and 5. Ranks bind themselves: mpirun would bind each to one core."""
+    """Open MPI 4 and 5. Ranks bind themselves: mpirun would bind each to one core."""
 
     name = "openmpi"
 
@@ -52,7 +52,7 @@ class OpenMpi(LaunchEngine):
 
 
 class Mpich(LaunchEngine):
-    """By Hydra, which hands on all of the environment and binds nothing."""
+    """MPICH's Hydra, which passes on all of the environment and binds nothing."""
 
     name = "mpich"
 
@@ -66,7 +66,7 @@ class Mpich(LaunchEngine):
         words = ["-n", str(job.size), "-wdir", job.folder]
         if job.hosts:
             if any("@" in host for host in job.hosts):
-                raise self.cannot("a user beside a host: say who you are there in ~/.ssh/config")
+                raise self.cannot("a user name with a host: set User for that host in ~/.ssh/config")
             words += ["-hosts", ",".join(job.hosts), "-ppn", str(job.nproc_per_node)]
         words += ["-iface", job.interface] if job.interface else []
         return Rendered(
@@ -75,10 +75,12 @@ class Mpich(LaunchEngine):
 
 
 def _told_to_ranks(engine: LaunchEngine, job: LaunchJob) -> dict[str, str]:
-    """The environment of ranks: on several hosts nobody else tells them where they meet."""
+    """The environment of ranks. On several hosts it says where they meet, because MPI does not."""
     engine.check(job)
     if any(":" in host for host in job.hosts):
-        raise engine.cannot("addresses of IPv6, whose colons it takes for numbers of ranks: use names")
+        raise engine.cannot(
+            "IPv6 addresses, because it reads what follows a colon as a number of ranks: use names"
+        )
     if job.nodes.most == 1:
         return dict(job.environment)
     if not job.hosts:

@@ -65,7 +65,9 @@ class Processes(Submission):
             self._ends_by = time.monotonic() + GRACE_SECONDS
 
     def cancel(self) -> None:
-        """What leads to another host ends by itself once that host has: then nothing of ours runs there."""
+        """End all processes. One that leads to another host gets time to end by itself, which it does once
+        nothing of ours runs there any more.
+        """
         for start, process in zip(self._starts, self._running, strict=False):
             _let_go(process)
             if start.there is None:
@@ -91,14 +93,14 @@ def _started(start: Start) -> subprocess.Popen[bytes]:
         start_new_session=start.there is not None,  # the terminal's Ctrl-C is for us to pass on
     )
     if process.stdin is not None and start.there is not None:
-        with suppress(OSError):  # it has ended already, and poll tells
+        with suppress(OSError):  # it has ended already, and poll will show that
             process.stdin.write(start.there.line.encode())
             process.stdin.flush()
     return process
 
 
 def _let_go(process: subprocess.Popen[bytes]) -> None:
-    """What it leads to ends with its standard input."""
+    """Close its standard input, which ends what it started on another host."""
     if process.stdin is not None:
         with suppress(OSError):
             process.stdin.close()

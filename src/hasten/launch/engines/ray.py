@@ -56,7 +56,7 @@ class Ray(LaunchEngine):
 
 
 def _each_host(job: LaunchJob) -> LaunchJob:
-    """Ray starts its workers anew itself; its own words are not torchrun's."""
+    """The job for one host. Ray restarts its workers itself, and its options are not torchrun's."""
     from dataclasses import replace
 
     return replace(job, options=(), max_restarts=0, port=PORT)
@@ -68,7 +68,7 @@ def _resources(options: tuple[str, ...]) -> dict[str, int]:
         parts = _RESOURCE.fullmatch(option)
         if parts is None:
             raise UsageError(
-                f"--engine-option {option}: Ray takes what each host is to have as NAME=NUMBER, such as GPU=4"
+                f"--engine-option {option}: Ray takes what each host needs as NAME=NUMBER, such as GPU=4"
             )
         found[parts[1]] = int(parts[2])
     return found

@@ -33,7 +33,7 @@ def _of_start(start: Start, secrets: frozenset[str]) -> Iterator[str]:
     yield from _exports(start.environment, secrets)
     yield shlex.join(start.argv)
     if start.there is not None:
-        yield f"# which is told on its standard input what to start on {start.there.host}:"
+        yield f"# on its standard input it is told what to start on {start.there.host}:"
         inner = [f"cd {shlex.quote(start.there.folder)}", *_exports(start.there.environment, secrets)]
         for line in "\n".join([*inner, shlex.join(start.there.argv)]).split("\n"):
             yield f"#   {line}"

@@ -1,4 +1,4 @@
-"""Slurm: a batch script whose srun starts the ranks, or torchrun on each host where they may begin anew.
+"""Slurm: a batch script whose srun starts the ranks, or torchrun on each host if ranks may be restarted.
 
 Sources: sbatch(1), srun(1), squeue(1), scontrol(1).
 """
@@ -64,7 +64,7 @@ class Slurm(LaunchEngine):
         )
         number = done.stdout.strip().partition(";")[0]
         if done.returncode or not number.isdecimal():
-            raise WorkerError(f"sbatch takes no job: {done.stderr.strip() or done.stdout.strip()}")
+            raise WorkerError(f"sbatch did not accept the job: {done.stderr.strip() or done.stdout.strip()}")
         return SlurmJob(number)
 
 
@@ -97,7 +97,7 @@ class SlurmJob(Submission):
 
 
 def _lines(job: LaunchJob) -> Iterator[str]:
-    """Of the batch script. All that is not ours is quoted for the shell that reads it."""
+    """The lines of the batch script. All that is not ours is quoted for the shell that reads it."""
     by_torchrun = job.max_restarts > 0
     yield "#!/bin/bash"
     yield f"#SBATCH --job-name={job.name}"
@@ -134,8 +134,8 @@ def _torchrun(job: LaunchJob) -> str:
 
 
 def _exit_code(text: str) -> int:
-    """Of a job that is over: ``scontrol`` says "ExitCode=2:0", a code and a signal. Where it knows nothing
-    any more, or the job did not come to its end, it has failed.
+    """The exit code of a job that is over: ``scontrol`` says "ExitCode=2:0", a code and a signal. If it does
+    not know the job any more, or the job did not reach its end, the job has failed.
     """
     pairs = [word.partition("=") for word in text.split()]
     told = {name: value for name, _, value in reversed(pairs)}  # the first counts: paths come later

@@ -16,18 +16,18 @@ from ..rendezvous import LOCAL
 from .engine import Does, LaunchEngine, Rendered, Start, Submission
 
 ENTRY = Path(__file__).resolve().parent.parent / "torchrun_entry.py"
-_LAST_CALL_SECONDS = 15  # in which more hosts may join, where any number of them will do
+_LAST_CALL_SECONDS = 15  # in which more hosts may join, if their number may vary
 
 
 class Torchrun(LaunchEngine):
-    """Hosts that are lost are gone on without, where ``--nnodes`` says how few will do."""
+    """Starts torchrun on each host. It goes on without hosts that are lost, if ``--nnodes`` allows fewer."""
 
     name = "torchrun"
     does = Does(elastic=True, restarts=True)
 
     def available(self) -> str | None:
         if importlib.util.find_spec("torch") is None:
-            return "torch is not installed beside hasten"
+            return "torch is not installed together with hasten"
         return None
 
     def render(self, job: LaunchJob) -> Rendered:
@@ -36,7 +36,7 @@ class Torchrun(LaunchEngine):
             return Rendered((self._by_hand(job),), secrets=job.secrets)
         if job.node_rank is not None:
             raise UsageError(
-                "--node-rank: ssh starts it on all hosts and numbers them. Leave it, or the hosts, out"
+                "--node-rank: ssh starts it on all hosts and numbers them. Leave out either it or the hosts"
             )
         meets = job.address or without_user(job.hosts[0])
         towards = meets if job.nodes.most > 1 else ""  # ranks of one host need not be reached by others
@@ -68,7 +68,7 @@ class Torchrun(LaunchEngine):
 
 
 def words(job: LaunchJob, address: str, is_host: bool | None) -> tuple[str, ...]:
-    """What torchrun is told on a host. ``is_host``: whether ranks meet there; None where it finds out."""
+    """torchrun's arguments on a host. ``is_host``: whether ranks meet there; None: it finds that out."""
     conf = [] if is_host is None else [f"is_host={int(is_host)}"]
     conf += [f"last_call_timeout={_LAST_CALL_SECONDS}"] if job.nodes.elastic else []
     made = ["--nnodes", str(job.nodes), "--nproc-per-node", str(job.nproc_per_node)]

@@ -20,7 +20,7 @@ def test_the_file_that_answers_a_function() -> None:
     assert native.mapped(file)
 
 
-def test_a_function_that_nobody_has() -> None:
+def test_a_function_that_does_not_exist() -> None:
     assert native.function("no_such_function_at_all") is None
     assert native.file_of("no_such_function_at_all") == ""
 

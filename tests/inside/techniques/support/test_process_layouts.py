@@ -133,7 +133,7 @@ def test_what_a_machine_does_not_allow_says_why(name: str, wanted: tuple[int, in
 
 
 def test_processes_cannot_be_bound_where_nothing_tells_of_cores() -> None:
-    with pytest.raises(ValueError, match="does not tell where its cores lie"):
+    with pytest.raises(ValueError, match="does not report where its cores lie"):
         resolve(machine(), 2, 2, "cores")
     assert resolve(machine(), 2, 2, "none").cpus == ((), ())
 

@@ -1,7 +1,7 @@
 """oneCCL's own C interface, from the package ``oneccl``, without its retired torch bindings.
 
 It is erratic on some machines, a rank that dies leaves the others waiting for ever and its files in /dev/shm:
-nobody should choose it without having measured it there.
+do not choose it without having measured it there.
 
 Source: https://uxlfoundation.github.io/oneCCL/ (C API); ccl.h of release 2022.1
 """
@@ -50,7 +50,7 @@ class _Id(ctypes.Structure):
 
 
 class Ccl:
-    """An ``Engine``."""
+    """An ``Engine`` over oneCCL's C functions."""
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
         self.rank, self._size, self._library = rank, size, library()

@@ -14,13 +14,13 @@ class Engine(Protocol):
     rank: int
 
     def all_reduce(self, tensor: Tensor, op: str) -> None:
-        """In place. ``op``: "sum", "avg", "max", "min", "product", "band", "bor" or "bxor"."""
+        """Reduce in place. ``op``: "sum", "avg", "max", "min", "product", "band", "bor" or "bxor"."""
 
     def reduce_scatter(self, output: Tensor, tensor: Tensor, op: str) -> None:
-        """``tensor``: as many times ``output`` as there are ranks; ``output``: the part of this rank."""
+        """``output`` gets this rank's part of the result; ``tensor`` is as large as all ranks' parts."""
 
     def broadcast(self, tensor: Tensor, root: int) -> None:
-        """In place, from rank ``root``."""
+        """Copy rank ``root``'s tensor into all others', in place."""
 
     def all_gather(self, output: Tensor, tensor: Tensor) -> None:
         """``output``: each rank's ``tensor``, one after another."""
@@ -33,7 +33,7 @@ class Engine(Protocol):
 
 
 def reduce_scatter_by_all_reduce(engine: Engine, output: Tensor, tensor: Tensor, op: str) -> None:
-    """For an engine without its own: sends more than needed."""
+    """Reduce-scatter for an engine that has none: it sends more than needed."""
     whole = tensor.clone()
     engine.all_reduce(whole, op)
     output.copy_(whole.view(-1, output.numel())[engine.rank].view(output.shape))

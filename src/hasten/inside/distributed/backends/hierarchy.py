@@ -15,16 +15,16 @@ from ...internals.groups import Store
 from ...job import Hosts
 from .engine import Engine, reduce_scatter_by_all_reduce
 
-_REPORT_SECONDS = 3.0  # for hosts that waited in vain to say so
+_REPORT_SECONDS = 3.0  # in which hosts that waited can say so
 
 
 class HostGone(RuntimeError):
-    """Another machine did not come, or the way to it broke."""
+    """Another host did not take part, or the connection to it broke."""
 
 
 class Hierarchy:
-    """An ``Engine``. ``within``: the ranks of this host, numbered by their order in ``hosts``; None where
-    there is one. ``between``: the first rank of each host, numbered as the hosts are; None in the others.
+    """An ``Engine``. ``within``: the ranks of this host, numbered by their order in ``hosts``; None if there
+    is only one. ``between``: the first rank of each host, numbered like the hosts; None in other ranks.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Hierarchy:
         self._calls = 0  # between hosts
 
     def all_reduce(self, tensor: torch.Tensor, op: str) -> None:
-        """In the order of ranks within a host, then of hosts: all ranks get the same bits."""
+        """Add in the order of ranks within a host, then of hosts, so that all ranks get the same bits."""
         summed = "sum" if op == "avg" else op
         if self._within is not None:
             self._within.all_reduce(tensor, summed)
@@ -89,7 +89,7 @@ class Hierarchy:
 
     # ---- means
     def _spread(self, tensor: torch.Tensor) -> None:
-        """Give all ranks of this host what its first has."""
+        """Broadcast ``tensor`` from this host's first rank to its others."""
         if self._within is not None:
             self._within.broadcast(tensor, 0)
 
@@ -104,7 +104,7 @@ class Hierarchy:
             raise HostGone(f"{self._who_is_missing()}: {said}") from error
 
     def _who_is_missing(self) -> str:
-        """The hosts that wait for others say so to each other: who says nothing is waited for."""
+        """Each waiting host says so in the store, so the missing hosts are those that say nothing."""
         names, here = self._hosts.names, self._hosts.here
         missing = [number for number in range(len(names)) if number != here]
         with suppress(Exception):  # rank 0's host may be the missing one

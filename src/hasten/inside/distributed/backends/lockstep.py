@@ -103,7 +103,7 @@ class Lockstep:
         return 0
 
     def look_after(self, peer: int) -> None:
-        """Raise where it makes no sense to wait for that rank any longer."""
+        """Raise RankGone if it makes no sense to wait for that rank any longer."""
         mine, theirs = self._called[self.rank], self._called[peer]
         if self._segment.is_gone(peer):
             raise RankGone(f"rank {theirs} has ended while rank {mine} waited for it")
@@ -112,8 +112,8 @@ class Lockstep:
             self._waits_since = now
         elif now - self._waits_since > self._timeout:
             raise RankGone(
-                f"rank {theirs} did not come to rank {mine} within {self._timeout:g} s: it was stopped, "
-                "or is at work on something else (timeout is an argument of init_process_group)"
+                f"rank {theirs} kept rank {mine} waiting for {self._timeout:g} s: it was stopped, "
+                "or is busy with something else (timeout is an argument of init_process_group)"
             )
 
 

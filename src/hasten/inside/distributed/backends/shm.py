@@ -34,7 +34,7 @@ class Shm:
     """An ``Engine``. Raises CannotShare at its start, and later RankGone or Disagreement, naming ranks.
 
     ``inherited``: a descriptor of empty memory that all ranks have, if they were given one. ``called``: the
-    numbers by which errors name them, where they are some of more ranks.
+    numbers by which errors name them, if they are only some of all ranks.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Shm:
                 part[bounds[rank] : bounds[rank + 1]] = slot[bounds[rank] : bounds[rank + 1]]
 
     def _combined(self, parts: list[torch.Tensor], op: str) -> torch.Tensor:
-        """In the order of ranks; low precision is accumulated in float32 and rounded once."""
+        """Combine rows in the order of ranks; low precision is accumulated in float32 and rounded once."""
         wide = parts[0].dtype in (torch.bfloat16, torch.float16) and op in ("sum", "avg")
         total = parts[0].float() if wide else parts[0].clone()
         for part in parts[1:]:

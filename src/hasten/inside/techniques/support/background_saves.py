@@ -47,8 +47,8 @@ class Place:
 
 
 def place_for(path: str) -> Place | None:
-    """None if a file cannot simply be replaced by another with its name: a device, one with several
-    names or of another owner, in a folder that nothing may be added to.
+    """Where to write a file; None if it cannot simply be replaced by another of its name: a device, one with
+    several names or of another owner, in a folder that nothing may be added to.
     """
     real, mode = os.path.realpath(path), None
     try:
@@ -82,8 +82,8 @@ class Save:
 class BackgroundSaves:
     """Pending saves, and the results of earlier ones. ``on_written`` gets each finished one.
 
-    Who needs a file asks ``wait_for``. A forked child has no thread that writes: there it is waited until the
-    parent's has ended.
+    Whatever needs a file calls ``wait``. A forked child has no thread that writes, so it waits for the
+    parent's files.
     """
 
     on_written: Callable[[Save], None]
@@ -122,7 +122,7 @@ class BackgroundSaves:
         return any(path == place.path for place in self._places)
 
     def concerns_folder(self, path: str) -> bool:
-        """Whether one in the folder (not a link) is."""
+        """Whether a file in the folder (not a link) is still pending."""
         return any(path == os.path.dirname(place.path) for place in self._places)
 
     @property
@@ -130,8 +130,8 @@ class BackgroundSaves:
         return [save.place for save in self._under_way] + self._parents
 
     def wait(self) -> None:
-        """Wait until all are written. The writing thread does not wait for itself, and a forked child has no
-        such thread: it waits for its parent's alone.
+        """Wait until all are written. The writing thread does not wait for itself; a forked child only waits
+        for what its parent was writing.
         """
         self._wait_for_parent()
         if threading.current_thread() is self._writer or not self.at_home:
@@ -159,13 +159,15 @@ class BackgroundSaves:
 
     # ---- forks
     def about_to_fork(self) -> None:
+        """Call it before a fork: nothing may change while the process is copied."""
         self._changed.acquire()
 
     def forked(self) -> None:
-        """In the parent."""
+        """Call it in the parent after a fork."""
         self._changed.release()
 
     def forked_child(self) -> None:
+        """Call it in the child after a fork: what was pending is the parent's to write."""
         self._changed = threading.Condition()
         self._parents += [save.place for save in self._under_way]
         self._under_way, self._failed, self._writer = [], [], None

@@ -27,7 +27,7 @@ class DeadlySignals:
         self._get: Any = signal.getsignal
 
     def watch(self, seams: Seams) -> None:
-        """Until the seams are undone."""
+        """Watch these signals until the seams are undone."""
         self._set, self._get = signal.signal, signal.getsignal
         seams.replace(signal, "signal", self._around_signal)
         seams.replace(signal, "getsignal", self._around_getsignal)

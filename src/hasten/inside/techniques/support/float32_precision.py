@@ -47,6 +47,7 @@ class Float32Precision:
         )
 
     def put_back(self, torch: ModuleType) -> None:
+        """Set all flags to what they were."""
         backends = torch.backends
         set_products(torch, self.products)  # first: it sets two of the others
         backends.mkldnn.matmul.fp32_precision = self.onednn_products
@@ -55,6 +56,7 @@ class Float32Precision:
 
 
 def set_products(torch: ModuleType, products: str) -> None:
+    """Set the precision of matrix products: "highest", "high" or "medium"."""
     with older_words():
         torch.set_float32_matmul_precision(products)
 

@@ -101,7 +101,7 @@ class FullSize:
         self._training.seams.replace(torch.nn.Module, LOAD, loading)
 
     def watch_optimizer(self, optimizer: Optimizer) -> None:
-        """Its state dicts have full size from now on, whatever is cut later."""
+        """From now on the optimizer's state dicts have full size, whatever is cut later."""
         if optimizer in self._optimizers:
             return
         self._optimizers.add(optimizer)

@@ -23,8 +23,8 @@ _CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "unscale_")
 
 
 def reads_in_source(files: Iterable[str]) -> str:
-    """The first place of these Python files where gradients are read, as "train.py:30"; "" where there is
-    none. Some of it is done too seldom to be waited for: norms that are logged every hundred steps.
+    """The first place in these Python files where gradients are read, as "train.py:30"; "" if there is none.
+    Some scripts read them too rarely to wait for it, such as norms that are logged every hundred steps.
     """
     for path in files:
         if line := _line_that_reads(path):
@@ -33,7 +33,7 @@ def reads_in_source(files: Iterable[str]) -> str:
 
 
 def _line_that_reads(path: str) -> int:
-    """0 where none does."""
+    """The line's number; 0 if there is none."""
     try:
         with open(path, "rb") as file:
             tree = ast.parse(file.read())
@@ -52,8 +52,8 @@ def _line_that_reads(path: str) -> int:
 
 
 class GradientReads:
-    """Stands in the place of ``Tensor.grad``. ``on_read`` is told of each reading, by others than torch's
-    optimizers and ``zero_grad``: the tensor, and where; ``on_reset`` of gradients that are taken away.
+    """Replaces ``Tensor.grad``. ``on_read`` gets the tensor and the place of each read, unless torch's
+    optimizers or ``zero_grad`` read it; ``on_reset`` gets tensors whose gradient was set or removed.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The error of an earlier save is raised after a later one, whose file is complete."""
+"""Raises the error of an earlier save after a later one, whose file is complete by then."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class ThenRaises:
-    """torch's file writer, which raises an earlier save's error at its end."""
+    """Wraps torch's file writer, and raises an earlier save's error at its end."""
 
     def __init__(self, own: Any, raise_what_failed: Callable[[], None]) -> None:
         self._own, self._raise = own, raise_what_failed

@@ -39,6 +39,7 @@ class Scale:
     good_steps: int = 0
 
     def step_taken(self, overflowed: bool) -> None:
+        """Lower the scale after an overflow; raise it after enough steps without one."""
         if overflowed:
             self.value, self.good_steps = max(LEAST, self.value * BACKOFF), 0
             return
@@ -106,13 +107,13 @@ class LossScaling:
         ]  # fmt: skip
 
     def _can_scale(self, losses: tuple[Tensor, ...]) -> bool:
-        """Leaves that are no parameters would keep scaled gradients; the first graph shows whether there are
+        """Leaves that are not parameters would keep scaled gradients; the first graph shows whether there are
         any.
         """
         if not self.left_alone and not self.backwards:
             known = {id(p) for p in self._parameters()}
             if any(id(leaf) not in known for leaf in leaves_of(losses)):
-                self.left_alone = "the script takes gradients of other tensors than parameters"
+                self.left_alone = "the script takes gradients of tensors other than parameters"
         return not self.left_alone
 
     def _parameters(self) -> Iterator[Tensor]:

@@ -1,10 +1,10 @@
 """An evaluation's passes under autocast, compared with themselves in full precision.
 
-The first pass of each model is done twice more before it, on copies of what it was given: in full precision
-and lowered. What it returns may depart by ``MOST``; else the model is left alone. So it is where it draws,
-changes a buffer or what it is given, keeps numbers of lower precision, or returns what cannot be compared.
-After eight times as many passes it is looked at again: weights change, and so do data. Nothing of a
-comparison is left behind.
+Before the first pass of each model, it is computed twice on copies of its inputs: in full precision and
+lowered. If the outputs differ by more than ``MOST``, the model is left alone. So it is if it draws random
+numbers, changes a buffer or its inputs, keeps numbers of lower precision, or returns what cannot be compared.
+After eight times as many passes it is compared again, because weights and data change. A comparison leaves
+nothing behind.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ Given = tuple[Args, Kwargs]
 
 
 class LoweredEvaluations:
-    """Wraps the passes of roots that record no gradients, all modules being in eval mode, unless the script
-    uses autocast itself. What they return is in float32 again. ``passes`` counts those that were lowered,
-    ``compared`` the comparisons; ``farthest``: departure in any of them, relative.
+    """Lowers passes that record no gradients, with all modules in eval mode, unless the script uses autocast
+    itself. Outputs are float32 again. ``passes`` counts lowered passes, ``compared`` the comparisons;
+    ``farthest``: the largest relative difference in any of them.
     """
 
     def __init__(self, torch: ModuleType, reduced: DType) -> None:
@@ -79,7 +79,7 @@ class LoweredEvaluations:
 
     @property
     def in_effect(self) -> bool:
-        """Whether a model's passes are lowered, and something in them is not the same for it."""
+        """Whether a model's passes are lowered, and their outputs differ from full precision's."""
         lowered = self._ended_lowered or any(one.is_lowered for one in self._known.values())
         return self.farthest > 0.0 and lowered
 
@@ -89,14 +89,14 @@ class LoweredEvaluations:
         return list(dict.fromkeys([*self._why_not_gone, *living]))
 
     def _gone(self, known: _Known) -> None:
-        """The script has dropped its model, as by returning from ``main()``: what was done for it counts."""
+        """The script has dropped its model, as by returning from ``main()``: its passes still count."""
         self._ended_lowered = self._ended_lowered or known.is_lowered
         if known.why_not:
             self._why_not_gone[known.why_not] = None
 
     def departure(self, root: Module, args: Args, kwargs: Kwargs) -> float | None:
-        """How far what ``root`` returns of this call in an evaluation departs, relative; None if its
-        evaluations are left in full precision.
+        """The relative difference that lowering makes to the outputs of this call in an evaluation; None if
+        the model's evaluations stay in full precision.
         """
         if any(map(has_hooks, root.modules())) or _opaque(self._torch, (args, kwargs)):
             return None
@@ -126,7 +126,7 @@ class LoweredEvaluations:
                 root.eval()
                 return self._both(root, given)
         except Exception as error:
-            return _Comparison(f"a pass that is compared fails by {type(error).__name__}: {error}")
+            return _Comparison(f"a pass that is compared fails with {type(error).__name__}: {error}")
         finally:
             set_streams(torch, streams)
 
@@ -161,7 +161,7 @@ class LoweredEvaluations:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """``departure``: of the tensor that departs farthest, relative; nothing if there is a ``why_not``."""
+    """``departure``: the largest relative difference of a tensor; 0 if there is a ``why_not``."""
 
     why_not: str = ""
     departure: float = 0.0
@@ -173,7 +173,7 @@ class _Known:
     def __init__(self) -> None:
         self.passes = 0  # lowered passes
         self.why_not = ""
-        self._next = 0  # it is compared after this many
+        self._next = 0  # compare again after this many
 
     @property
     def is_lowered(self) -> bool:
@@ -197,10 +197,10 @@ def compare(torch: ModuleType, ours: object, full: object) -> _Comparison:
     if [tensor.shape for tensor in lowered] != [tensor.shape for tensor in exact]:
         return _Comparison("what the model returns has another shape in lower precision")
     if not any(tensor.is_floating_point() and tensor.numel() for tensor in exact):
-        return _Comparison("the model returns no floating-point numbers, which alone can be compared")
+        return _Comparison("the model returns no floating-point numbers, and only these can be compared")
     departure = max(map(_departure, lowered, exact))
     if not math.isfinite(departure):
-        return _Comparison("whole numbers that the model returns are others, or numbers are none")
+        return _Comparison("whole numbers that the model returns differ, or numbers became NaN or infinite")
     return _Comparison(departure=departure)
 
 

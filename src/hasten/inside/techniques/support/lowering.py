@@ -51,7 +51,7 @@ class LoweredForward:
     """Runs the forward passes that record gradients under autocast, unless the script uses autocast itself;
     outputs come back in float32. ``calls`` counts them. ``lowered`` counts the tensors of type ``reduced``
     that autograd saves in the first one of each module, until there are some: the proof that something was
-    computed in it; where nobody may see what it saves, those that the module returns. A module that weighs
+    computed in it; if hooks cannot see what it saves, those that the module returns. A module that weighs
     losses computes nothing in it, and may come first.
     """
 
@@ -77,7 +77,7 @@ class LoweredForward:
         return in_float32(torch, output, self._reduced)
 
     def _watch(self, stack: ExitStack, root: Module) -> bool:
-        """What autograd saves of this pass. False within torch.func's transforms, which allow nobody to."""
+        """What autograd saves of this pass. False within torch.func's transforms, which do not allow it."""
         hooks = self._torch.autograd.graph.saved_tensors_hooks(self._kept, lambda tensor: tensor)
         try:
             stack.enter_context(hooks)

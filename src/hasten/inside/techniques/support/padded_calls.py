@@ -33,9 +33,9 @@ Cuts = Mapping[int, Sequence[tuple[int, int]]]
 
 @dataclass
 class Known:
-    """What was proven of a model's calls. ``padding``: by a tensor's number, the value that fills it up;
-    ``positions``: numbers of those that count on, which hold no padding; ``hidden``: see ``_hidden_by``, all
-    values that a tensor had.
+    """What was proven of a model's calls. ``padding``: by a tensor's number, the value that pads it;
+    ``positions``: numbers of tensors that count up, which hold no padding; ``hidden``: all values that a
+    tensor had, see ``_hidden_by``.
     """
 
     padding: dict[int, Any] = field(default_factory=dict)
@@ -52,8 +52,8 @@ class Known:
 @dataclass(frozen=True)
 class Found:
     """A call that can be cut. ``widths``: the columns of its sequences and how many are kept; ``leads``: the
-    columns of its matrices by their number, of each width the first; ``padding``, ``positions`` and
-    ``hidden`` as in ``Known``, of this call.
+    columns of its matrices by number, the first of each width; ``padding``, ``positions`` and ``hidden`` as
+    in ``Known``, for this call.
     """
 
     widths: Mapping[int, int]
@@ -74,8 +74,8 @@ class Found:
         return sum(wide - kept for wide, kept in self.widths.items()), sum(self.widths)
 
     def is_known(self, known: Known) -> bool:
-        """Whether it is filled up with the same values as the calls that were proven, and its masks hide
-        padding as theirs did.
+        """Whether it is padded with the same values as the calls that were proven, and its masks hide padding
+        as theirs did.
         """
         is_filled_up = all(
             number in known.padding and known.padding[number] == value

@@ -54,7 +54,9 @@ def resolve(machine: Machine, count: int, threads: int, bind: str) -> Layout:
         efficient = any(core.efficient for core in machine.cores)
         return Layout(threads, bind, ((),) * count, hyperthreads=second, efficiency_cores=efficient)
     if not machine.cores:
-        raise ValueError("the machine does not tell where its cores lie, so no process can be bound to them")
+        raise ValueError(
+            "the machine does not report where its cores lie, so no process can be bound to them"
+        )
     parts = _parts(machine, count, bind)
     second = any(threads > len(part) for part in parts)
     least = min(sum(len(core.cpus) if second else 1 for core in part) for part in parts)
@@ -91,7 +93,7 @@ def _wanted(machine: Machine) -> Iterator[Wanted]:
 def _over_nodes(machine: Machine) -> Iterator[Wanted]:
     nodes, sockets, caches = (_units(machine, bind) for bind in ("numa", "socket", "cache"))
     least, all_cores = min(map(len, nodes)), len(machine.cores)
-    yield len(nodes), least, "numa", "each process has its memory beside it"
+    yield len(nodes), least, "numa", "each process has its memory on its own NUMA node"
     if len(caches) > len(nodes):
         yield len(caches), min(map(len, caches)), "cache", "each process has its memory and cache to itself"
     if 1 < len(sockets) < len(nodes):
@@ -99,7 +101,7 @@ def _over_nodes(machine: Machine) -> Iterator[Wanted]:
             len(sockets),
             min(map(len, sockets)),
             "socket",
-            "fewer processes, each beside most of its memory",
+            "fewer processes, each near most of its memory",
         )
     yield 1, max(map(len, nodes)), "numa", "a small training gains nothing from memory that is far away"
     yield 1, all_cores, "cores", "one process on all cores"

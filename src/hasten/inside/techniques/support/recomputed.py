@@ -40,8 +40,8 @@ class Recomputed:
     def __call__(
         self, run: Run, leaves: list[Tensor], on_gradient: Callable[[], None], again: Run | None = None
     ) -> object:
-        """What ``run`` returns. ``leaves``: the tensors that gradients of it go to, each once; ``again``: how
-        it is run a second time. Raises NeedsGraph, with the random streams put back, where ``run`` fails.
+        """What ``run`` returns. ``leaves``: the tensors that its gradients go to, each once; ``again``: how
+        to run it a second time. Raises NeedsGraph, with the RNG states restored, if ``run`` fails.
         """
         torch = self.torch
         streams, lowered = state_of_streams(torch), _autocast(torch, leaves)

@@ -20,8 +20,8 @@ _READERS = ("safe_open", "_safe_open_handle")
 
 @dataclass(frozen=True)
 class File:
-    """One that is to be saved. ``content`` makes all its bytes, about ``size``; ``as_ever`` writes it now;
-    ``begin`` makes an empty one at another path: whom it is open to, the library decides.
+    """A file to save. ``content`` makes its bytes, about ``size``; ``as_ever`` writes it now, as usual;
+    ``begin`` makes an empty one at another path, with the permissions that the library chooses.
     """
 
     path: Any
@@ -40,8 +40,8 @@ SaveFile = Callable[[File], object]
 
 
 def defer_files(save: SaveFile, seams: Seams) -> None:
-    """Let ``save`` write them, and readers wait. Where the script has a reader of its own already, which
-    could not be made to wait, all is left as it is.
+    """Let ``save`` write the library's files, and make its readers wait for them. If the script holds a
+    reader already, which could not be made to wait, nothing is changed.
     """
     when_it_comes(seams, _PACKAGE, partial(_defer, save, seams))
 
@@ -77,12 +77,12 @@ def _deferred(save: SaveFile, serialize: Any, original: Any) -> Any:
 
 
 def _size_of(tensor: Any) -> int:
-    """Older versions pass bytes, newer ones say where they are."""
+    """Bytes of a tensor: older versions of the library pass the bytes, newer ones their address."""
     return int(tensor.data_len) if hasattr(tensor, "data_len") else len(tensor["data"])
 
 
 def _waiting(original: Any) -> Any:
-    """The class of readers, which are opened for an existing file."""
+    """A class in place of a reader's, which waits for the file before it opens it."""
 
     class Waiting(type):
         def __call__(cls, *args: Any, **kwargs: Any) -> object:

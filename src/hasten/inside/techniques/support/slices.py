@@ -40,6 +40,7 @@ class Kept:
 
     @property
     def small_shape(self) -> tuple[int, ...]:
+        """The shape of what is kept."""
         return tuple(len(index) for index in self.indices)
 
 

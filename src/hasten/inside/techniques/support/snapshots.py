@@ -16,16 +16,15 @@ Record = tuple[str, "str | bytes | UntypedStorage", int]
 
 class Taker(Protocol):
     def taken(self, place: Place, records: list[Record], original: Any, size: int, began: float) -> None:
-        """A copy is complete, which ``began`` then, by ``time.perf_counter``."""
+        """A copy is complete. It ``began`` at that time of ``time.perf_counter``."""
 
     def goes_as_ever(self) -> None:
-        """A copy is given up."""
+        """A copy was given up: the file is saved as usual."""
 
 
 class Snapshot:
-    """Stands in for torch's writer of a zip file: keeps copies of what it is to write. Where they take more
-    than ``limit`` bytes, or more than the disk has room for, torch's own writes what there is and all that
-    follows.
+    """Stands in for torch's writer of a zip file and keeps copies of what it is told to write. If they take
+    more than ``limit`` bytes, or more than the disk has room for, torch's own writer writes all of it.
     """
 
     def __init__(self, taker: Taker, place: Place, original: Any, path: str, limit: int) -> None:
@@ -33,7 +32,7 @@ class Snapshot:
         self._limit = limit
         self._records: list[Record] = []
         self._size = 0
-        self._own: Any = None  # torch's, once it is as ever
+        self._own: Any = None  # torch's own writer, once it saves as usual
         self._writer: Any = None
         self._began = time.perf_counter()
 
@@ -54,7 +53,7 @@ class Snapshot:
         return copied and self._size + size <= self._limit
 
     def __getattr__(self, name: str) -> Any:
-        """Whatever else torch asks of its writer, its own answers."""
+        """Any other attribute is that of torch's own writer."""
         if name.startswith("__"):
             raise AttributeError(name)
         self._as_ever()

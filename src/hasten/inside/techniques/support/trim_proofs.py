@@ -28,14 +28,14 @@ MOST_MODES = 12  # of a model
 _MOST_HIDDEN = 4  # values of one tensor that hide what is cut
 
 Mode = tuple[object, ...]
-"""In which way a model is called: another way may be another computation."""
+"""How a model is called: in another mode it may compute something else."""
 
 
 def mode_of(
     torch: ModuleType, root: Module, records: bool, tensors: Sequence[Tensor], args: Args, kwargs: Kwargs
 ) -> Mode:
-    """``records``: whether gradients are recorded. What the model itself says in words and flags, as whether
-    it trains, belongs to it; its numbers may be counters.
+    """The mode of a call. ``records``: whether gradients are recorded. The model's own texts and flags, such
+    as whether it trains, are part of the mode; its numbers are not, because they may be counters.
     """
     flags = tuple((name, value) for name, value in vars(root).items() if isinstance(value, (bool, str)))
     rows = rows_of([tensor for tensor in tensors if is_in_memory(tensor)])
@@ -45,10 +45,10 @@ def mode_of(
 
 @dataclass(eq=False)
 class Proven:
-    """Of one model in one mode; it outlasts the technique's being off. Times in seconds."""
+    """What was proven of one model in one mode. It is kept while the technique is off. Times in seconds."""
 
     evaluates: bool = False  # no gradients are recorded
-    trains: bool = True  # they are, of a model in training mode
+    trains: bool = True  # gradients are recorded, and the model is in training mode
     why_not: str = ""
     known: Known = field(default_factory=Known)
     restored: Restored = frozenset()
@@ -60,9 +60,9 @@ class Proven:
     rounding: Rounding | None = None
     set_up: float = 0.0
     watches: bool = False  # the gradients of the next output
-    unconfirmed: int | None = None  # steps since an output was watched to which none has come
+    unconfirmed: int | None = None  # steps since an output was watched that has got no gradient yet
     _confirmed: bool = False  # a loss passes no gradient to padding
-    _cut: frozenset[int] = frozenset()  # leads that were, when the model was compared
+    _cut: frozenset[int] = frozenset()  # leads that were cut when the model was compared
     _widths: set[tuple[int, ...]] = field(default_factory=set)
     _later: float = 0.0
     _latest: float = 0.0
@@ -71,7 +71,7 @@ class Proven:
 
     @property
     def may_cut(self) -> bool:
-        """False if it is not known yet what the loss makes of padding."""
+        """False if it is not known yet whether the loss reads padding."""
         return not self.restored or self._confirmed
 
     @property
@@ -88,11 +88,11 @@ class Proven:
         return is_new or (self.calls >= self._next and self._later + self._latest <= _SHARE * elapsed)
 
     def was_compared(self, found: Found, outcome: Agreement, seconds: float) -> None:
-        """Take up what came of it."""
+        """Note the outcome of a comparison, which took ``seconds``."""
         self.why_not = outcome.why_not
         before = {one for one in self.restored if one[2] in found.cut}
         if outcome.restored != before and found.cut <= self._cut:
-            self.why_not = self.why_not or "what the model returns has not always the same dimensions"
+            self.why_not = self.why_not or "what the model returns does not always have the same dimensions"
         if outcome.kinds != self.kinds and self.compared:
             self.why_not = self.why_not or "what the model returns is not always of the same kind"
         self.kinds = outcome.kinds
@@ -111,10 +111,10 @@ class Proven:
         self.off, self.rounding = max(self.off, outcome.off), outcome.rounding or self.rounding
         self.known.add(found)
         if any(len(values) > _MOST_HIDDEN for values in self.known.hidden.values()):
-            self.why_not = self.why_not or "a mask that the model is given is of another kind again and again"
+            self.why_not = self.why_not or "a mask that the model is given keeps changing its kind"
 
     def gradient_came(self) -> None:
-        """To what is returned for sequences, and none of it to padding."""
+        """A gradient came to the output for sequences, and none to that for padding."""
         self.unconfirmed, self._confirmed = None, True
 
     def step_ended(self) -> None:

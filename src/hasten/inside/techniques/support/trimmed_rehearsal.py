@@ -4,7 +4,7 @@ The model is called on copies of what it was given, whole and cut, with dropout 
 precision; also with the shortest of its sequences alone, cut to the last column that this has. Both are
 differentiated with the same random cotangents, which are zero where nothing is left of a sequence. What it
 returns must agree within rounding, measured by noise on its weights as large as rounding is; and gradients
-must, but for units that rounding turns. Nothing of this is left behind: random streams, buffers and
+must, but for units that rounding turns. Nothing of this is left behind: RNG states, buffers and
 attributes of its modules are as they were, and ``.grad`` is never written.
 """
 
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 _ROUNDING = {"float64": 2.0**-49, "float32": 2.0**-20, "float16": 2.0**-10, "bfloat16": 2.0**-7}
-_LOWERED = {"tf32": 2.0**-10, "bf16": 2.0**-7}  # where products of float32 are computed so
-_TIMES = 8.0  # as far as noise moves what is returned it may be off
-_MOST = 0.01  # where noise moves more than this, nothing can be told
-_FILLED = 1e4  # a number as large as this and equal in both was filled in, for a mask
+_LOWERED = {"tf32": 2.0**-10, "bf16": 2.0**-7}  # if float32 products are computed in this precision
+_TIMES = 8.0  # times what noise on the weights changes, which outputs may differ by
+_MOST = 0.01  # if noise changes more than this, nothing can be said
+_FILLED = 1e4  # a number of this size or more, equal in both, was filled in by a mask
 _TURNED = 0.01  # of a gradient: a unit may turn under the least rounding
 
 
 @dataclass(frozen=True)
 class Rounding:
-    """By how much what a model returns may be off, and its gradient, relative."""
+    """How far a model's outputs, and its gradient, may differ because of rounding; relative."""
 
     returned: float
     gradient: float
@@ -50,9 +50,9 @@ class Rounding:
 
 @dataclass(frozen=True)
 class Agreement:
-    """``why_not``: why the call must not be cut, "" if it may. ``off``: by how much what the model returns
-    differs at most, relative; ``rounding``: by how much it may, None if that was not come to;
-    ``kinds``: of the tensors that it returns.
+    """``why_not``: why the call must not be cut, "" if it may be. ``off``: the largest relative difference of
+    the outputs; ``rounding``: how far they may differ, None if that was not measured; ``kinds``: of the
+    output's tensors.
     """
 
     why_not: str = ""
@@ -77,7 +77,7 @@ def rehearse(
     seed: int,
     rounding: Rounding | None = None,
 ) -> Agreement:
-    """Compare the call with its cut self. ``rounding``: as it was measured before. Raises nothing."""
+    """Compare the call with and without padding. ``rounding``: if it was measured before. Never raises."""
     if any(count_hooks(module)[0] for module in root.modules()):
         return Agreement("the script has a hook on a module's outputs, which would be narrower")
     if any(map(has_gradient_hook, root.parameters())) or any(count_hooks(m)[2] for m in root.modules()):
@@ -87,7 +87,7 @@ def rehearse(
         with harmless(torch, root):
             return _Rehearsal(torch, root, (args, kwargs), found, seed).agreement(rounding)
     except Exception as error:
-        return Agreement(f"without its padding a call fails by {type(error).__name__}: {_line(error)}")
+        return Agreement(f"without its padding a call fails with {type(error).__name__}: {_line(error)}")
     finally:
         set_streams(torch, streams)
 
@@ -109,7 +109,7 @@ class _Rehearsal:
             return Agreement("without its padding the model returns something of another shape")
         if self._torch.is_grad_enabled() and not all(whole.outputs[n].requires_grad for n, _, _ in restored):
             return Agreement(
-                "the model returns a value for each position that no gradient goes to, as a mask"
+                "the model returns a value for each position that gets no gradient, such as a mask"
             )
         kept = [self._kept(tensor, restored, n) for n, tensor in enumerate(whole.outputs)]
         off = max(map(_apart, cut.outputs, kept), default=0.0)
@@ -148,8 +148,8 @@ class _Rehearsal:
         return Rounding(returned, max(_TURNED, min(10 * _TURNED, _TIMES * bent)))
 
     def _shortest(self) -> float:
-        """How far it is off for the shortest sequence alone; with batch norm, which makes nothing of samples
-        that are alike, for the shorter half.
+        """The difference for the shortest sequence alone. With batch norm, which cannot use samples that are
+        all alike, for the shorter half.
         """
         normed = any(isinstance(m, batch_norm_kind(self._torch)) for m in self._root.modules())
         many = max(1, rows_of(tensors_of(self._torch, self._call)) // 2) if normed else 1
@@ -163,7 +163,7 @@ class _Rehearsal:
         return max(map(_apart, cut.outputs, kept), default=0.0)
 
     def _passed(self, cuts: Cuts) -> _Pass:
-        """The model on copies of the call's tensors, from the same random streams each time."""
+        """The model on copies of the call's tensors, from the same RNG states each time."""
         set_streams(self._torch, self._streams)
         numbers, inputs, copies = count(), list[Any](), list[tuple[Any, Any]]()
 
@@ -185,11 +185,11 @@ class _Rehearsal:
         known = {id(tensor) for _, tensor in before}
         new = next((name for name, t in graphs_of(self._root) if id(t) not in known), "")
         if new:
-            raise KeepsLoss(f"{new} is a term of a loss, perhaps, that the model keeps and does not return")
+            raise KeepsLoss(f"{new} may be a term of a loss, which the model keeps and does not return")
         return _Pass(tensors_of(self._torch, output), inputs)
 
     def _kept(self, tensor: Tensor, restored: Restored, number: int) -> Tensor:
-        """Of what the whole call returns, what the cut one does."""
+        """The part of a tensor of the whole call's output that the cut call returns, too."""
         for dim, kept, _ in narrowed(restored, number, self._found):
             tensor = tensor.narrow(dim, 0, kept)
         return tensor
@@ -243,7 +243,7 @@ class KeepsLoss(Exception):
 
 
 class WritesIntoInput(Exception):
-    """A model changes what the script goes on with: copies would take it."""
+    """A model writes into its input, which the script may use later: on copies, that would be lost."""
 
 
 def was_written(torch: ModuleType, own: Tensor, given: Tensor) -> bool:
@@ -252,7 +252,7 @@ def was_written(torch: ModuleType, own: Tensor, given: Tensor) -> bool:
 
 
 def rounding_of(torch: ModuleType, root: Module) -> float:
-    """Relative, of one output of a layer: sums of hundreds of terms taken in another order."""
+    """The relative rounding error of a layer's output: sums of hundreds of terms in a different order."""
     dtypes = {str(p.dtype).removeprefix("torch.") for p in root.parameters()}
     found = max((_ROUNDING[name] for name in dtypes if name in _ROUNDING), default=_ROUNDING["float32"])
     backends = torch.backends
@@ -261,8 +261,8 @@ def rounding_of(torch: ModuleType, root: Module) -> float:
 
 
 def _apart(ours: Tensor, theirs: Tensor) -> float:
-    """How far two tensors are apart, of the second's size; infinite if they differ and are no measures, or
-    where other entries are no numbers.
+    """The difference of two tensors relative to the second's norm. Infinite if they are not floating point
+    and differ, or if different entries are NaN or infinite.
     """
     if not ours.is_floating_point():
         return 0.0 if bool((ours == theirs).all()) else math.inf

@@ -31,14 +31,14 @@ _NEED_ALL = frozenset(
         *("os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.startfile", "subprocess.Popen"),
     }
 )
-"""Events at which everything is to be there: another program may look at any file."""
+"""Events at which all files must be written: another program may look at any of them."""
 _LISTING = ("os.listdir", "os.scandir")
 _ASKED = ("stat", "lstat", "access")  # of os, without an event
 _SUPPORTED = ("supports_fd", "supports_dir_fd", "supports_follow_symlinks", "supports_effective_ids")
 
 
 class _Hook:
-    """The one audit hook of this process: it cannot be taken back, only have nothing to do."""
+    """The one audit hook of this process: it cannot be removed, so it does nothing when not needed."""
 
     def __init__(self) -> None:
         self.saves: BackgroundSaves | None = None
@@ -64,7 +64,7 @@ class _Hook:
             self._folder_asked(saves, arguments[0])
 
     def path_asked(self, path: object) -> None:
-        """Wait if it is one of the files."""
+        """Wait if ``path`` is a file that is still being written."""
         saves = self.saves
         if saves is None or not saves.any_under_way or saves.is_writing_here() or isinstance(path, int):
             return
@@ -73,13 +73,15 @@ class _Hook:
             saves.wait()
 
     def _folder_asked(self, saves: BackgroundSaves, path: object) -> None:
-        """Wait if one of the files is to be in it, or if it is known by a number alone."""
+        """Wait if a pending file will be in the folder, or if only its descriptor is known."""
         real = None if isinstance(path, int) else self._real("." if path is None else path)
         if real is None or saves.concerns_folder(real):
             saves.wait()
 
     def _real(self, path: object) -> str | None:
-        """Without links; None if it is none. Looking at links asks for paths itself."""
+        """The path without links; None if it is not a path, or within this method: resolving links looks up
+        paths itself.
+        """
         if getattr(self._looking, "on", False):
             return None
         self._looking.on = True
@@ -95,12 +97,12 @@ _HOOK = _Hook()
 
 
 def ask_for(path: object) -> None:
-    """Before what reads it past Python does: wait if it is one of the files."""
+    """Call it before something reads ``path`` without Python: waits if the file is still being written."""
     _HOOK.path_asked(path)
 
 
 def let_others_wait(saves: BackgroundSaves, seams: Seams) -> None:
-    """From now on, until the seams are undone."""
+    """From now on, until the seams are undone, whatever looks at a pending file waits."""
     _HOOK.serve(saves)
 
     def undo() -> None:
@@ -131,7 +133,7 @@ def _waiting(original: Call) -> Call:
 
 
 def _supports_what_it_did(seams: Seams, ours: Any) -> None:
-    """``shutil`` and others ask by identity what a function of os can do."""
+    """``shutil`` and others look up by identity what a function of os supports: add ours to these sets."""
     for name in _SUPPORTED:
         functions: set[Callable[..., Any]] = getattr(os, name)
         if ours.__wrapped__ in functions:
