@@ -282,10 +282,6 @@ class Keeper:
                 "folder, or leave out --checkpoint"
             )
         say(f"hasten: {why}")
-        if os.environ.get("HASTEN_CHECKPOINT_DEBUG"):
-            import traceback
-
-            traceback.print_exception(error)
         os._exit(_NOT_CONTINUED)
 
     # ---- the end

@@ -7,12 +7,12 @@ import sys
 import time
 from contextlib import suppress
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ...records import messages
 from ...records.observation import Observation
 from ...records.trace import StepTrace
 from ...records.trial import Proof
-from ..checkpoints.keeper import Keeper
 from ..internals.parts import TorchLacks, check
 from ..job import AHEAD, CLOCKS, Job
 from ..observing.observer import RawStep, clock
@@ -39,6 +39,9 @@ from .traces import trace_of
 from .training_thread import TrainingThread
 from .under_plan import UnderPlan
 from .wire import Wire
+
+if TYPE_CHECKING:
+    from ..checkpoints.keeper import Keeper
 
 
 class Worker:
@@ -67,6 +70,8 @@ class Worker:
         self._wire = wire
         self._keeper: Keeper | None = None
         if job.checkpoints is not None:
+            from ..checkpoints.keeper import Keeper
+
             self._keeper = Keeper(job, job.checkpoints, self._seams, self._sources)
 
     # ---- life
