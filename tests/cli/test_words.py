@@ -16,6 +16,7 @@ from hasten.cli.words import words_of
         [],
         ["--no-plan", "--strict"],
         ["--use=bf16", "--use=threads:count=2", "--without=malloc"],
+        ["--checkpoint=kept", "--every=600s", "--keep=3"],
         ["--plan=-odd name; $(x)", "--ranks=script", "--backend=gloo"],
     ],
 )

@@ -14,6 +14,8 @@ import click
 from .common import require_platform, script_of
 from .engine_options import ENGINE_OPTIONS
 from .options import TECHNIQUES, OneOf, backend, files, nproc_per_node, script
+from .run_checkpoint import OPTIONS as CHECKPOINTS
+from .run_checkpoint import checkpoints_of, hashing_as_before
 from .run_tune import tuning_of
 from .starting import say, start
 from .values import file_name, steps_or_minutes
@@ -64,6 +66,7 @@ PARAMETERS = (
         metavar="N|Nmin",
         help="try again after so many steps, or minutes (30min), and drop what no longer gains",
     ),
+    *CHECKPOINTS,
     nproc_per_node("train in N processes on this machine, or on each host, each with its share of the cores"),
     click.Option(
         ["--ranks"],
@@ -114,6 +117,9 @@ def execute(arguments: SimpleNamespace) -> int:
             say(line)
     elif source:
         say(f"the plan in {source} is empty: the script runs unchanged")
+    checkpoints = checkpoints_of(arguments, script, distribution, plan)
+    if checkpoints is not None:
+        hashing_as_before(checkpoints)
     tuning = tuning_of(arguments, script, machine, distribution, plan)
     job = Job(
         argv=script.argv,
@@ -124,6 +130,7 @@ def execute(arguments: SimpleNamespace) -> int:
         samples=_sample_folder(script) if "sample_store" in plan.techniques else "",
         watched=WatchedRun(_pace(saved, arguments, script, remarks)) if plan or tuning else None,
         tuning=tuning,
+        checkpoints=checkpoints,
     )
     return start(job, script, distribution, arguments, launched)
 

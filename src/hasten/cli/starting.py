@@ -235,7 +235,7 @@ def alone(
     named = found.kind and (instead or _OWN_NAMES & set(found.backends) or job.plan)
     if named or patience_seconds:
         job = replace(job, own_group=OwnGroup(instead, timeout_seconds=patience_seconds))
-    if not (job.plan or job.tuning or script.is_notebook) and job.own_group is None:
+    if not (job.plan or job.tuning or job.checkpoints or script.is_notebook) and job.own_group is None:
         become([sys.executable, *(["-m"] if script.module else []), *script.argv], environment)
     become(*render(job, environment))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ..records.machine import Machine
 from ..records.plan import BASELINE, Plan
 from ..records.ranks import Findings
+from ..records.run_checkpoints import RunCheckpoints
 from ..records.run_pace import WatchedRun
 from ..records.run_tuning import RunTuning
 
@@ -135,6 +136,7 @@ class Job:
     own_group: OwnGroup | None = None
     watched: WatchedRun | None = None  # a run says where its steps become slower; None: it does not look
     tuning: RunTuning | None = None  # a run tries techniques as it trains; None: it does not
+    checkpoints: RunCheckpoints | None = None  # a run that can be restarted exactly
     terminal: tuple[int, ...] = ()  # columns and lines of the user's, where our output goes into files
     samples: str = ""  # folder for samples that are kept for other processes; "" for none
     batch_divisor: int = 1  # batches of loaders that draw at random have so many times fewer samples

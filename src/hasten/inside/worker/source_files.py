@@ -36,13 +36,13 @@ class SourceFiles:
         """What the job runs: the script, its arguments and the files known so far, as they are on disk; equal
         if a later run has the same.
         """
-        digests = [(path, _digest_of(path)) for path in self.own(job)]
+        digests = [(path, digest_of(path)) for path in self.own(job)]
         return json.dumps([job.argv, job.module, digests])
 
     def own(self, job: Job) -> list[str]:
         """The files of the script's own that are known until now, itself included."""
         imported = {path for path in map(_file_of, list(sys.modules.values())) if path is not None}
-        own = {path for path in imported if self._is_local(path)}
+        own = {path for path in imported if self.is_local(path)}
         own |= set() if job.module else {os.path.abspath(job.argv[0])}
         return [path for path in sorted(own) if os.path.isfile(path)]
 
@@ -53,9 +53,9 @@ class SourceFiles:
         self._looked_at = len(sys.modules)
         files = {path for path in map(_file_of, list(sys.modules.values())) if path is not None}
         new, self._known = files - self._known, files | self._known
-        return sorted(path for path in new if self._is_local(path) and os.path.isfile(path))
+        return sorted(path for path in new if self.is_local(path) and os.path.isfile(path))
 
-    def _is_local(self, path: str) -> bool:
+    def is_local(self, path: str) -> bool:
         """Whether a file is the user's, by its path as imported, without resolving links: a link may change,
         too.
         """
@@ -75,7 +75,7 @@ def _file_of(module: object) -> str | None:
     return os.path.abspath(path) if isinstance(path, str) else None
 
 
-def _digest_of(path: str) -> str:
+def digest_of(path: str) -> str:
     try:
         with open(path, "rb") as file:
             return hashlib.blake2b(file.read(), digest_size=16).hexdigest()

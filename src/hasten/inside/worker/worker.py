@@ -7,6 +7,7 @@ import sys
 import time
 from contextlib import suppress
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ...records import messages
 from ...records.observation import Observation
@@ -39,6 +40,9 @@ from .training_thread import TrainingThread
 from .under_plan import UnderPlan
 from .wire import Wire
 
+if TYPE_CHECKING:
+    from ..checkpoints.keeper import Keeper
+
 
 class Worker:
     """One run of the script. Does not use torch before the script imports it."""
@@ -64,6 +68,11 @@ class Worker:
         wire = Wire.from_descriptor(job.descriptor) if job.descriptor is not None else None
         self._conversation = Conversation(wire, self._answer, self._sources.new) if wire is not None else None
         self._wire = wire
+        self._keeper: Keeper | None = None
+        if job.checkpoints is not None:
+            from ..checkpoints.keeper import Keeper
+
+            self._keeper = Keeper(job, job.checkpoints, self._seams, self._sources)
 
     # ---- life
     def run(self) -> None:
@@ -82,11 +91,15 @@ class Worker:
             self._clocks.install(self._seams)
         if self._conversation is not None and self._summarizer is None:
             Children(self._seams, self._child_came).watch()
+        if self._keeper is not None:
+            self._keeper.begin()
         ImportSeam("torch", self._torch_came).install()
         self._script_began = clock()
         try:
             run_to_the_end(self._job.argv, self._job.module, self._script_ends)
         except BaseException as error:
+            if self._keeper is not None:
+                self._keeper.script_ended(error)
             if self._instruments is not None and self._instruments.this_rank is not None:
                 self._instruments.this_rank.script_failed(error)
             show_as_python_does(error)  # before we are stopped: the coordinator will not wait
@@ -94,6 +107,8 @@ class Worker:
             self._tell_failure(error)
             well = isinstance(error, SystemExit) and exit_of(error.code)[0] == "completed"
             die_as_python_does(SystemExit(2) if well and not as_asked else error)
+        if self._keeper is not None:
+            self._keeper.script_ended(None)
         as_asked = self._tell_what_the_plan_did(by_itself=True)
         self._tell_end("completed")
         if not as_asked:
@@ -158,7 +173,10 @@ class Worker:
             from ..distributed.own_group import find_backends
 
             find_backends(Seams(), self._job.own_group)  # stays, even if our watching fails
-        self._seams.watching(self._watch)(torch)
+        if self._keeper is not None:
+            self._keeper.torch_came(torch)
+        else:
+            self._seams.watching(self._watch)(torch)
 
     def _watch(self, torch: ModuleType) -> None:
         check(torch.__version__)

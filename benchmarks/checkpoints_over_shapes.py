@@ -1,0 +1,123 @@
+"""Which of the shapes in tests/scripts/shapes are restarted exactly, and why the others are refused.
+
+Each script is trained to its end with a checkpoint every few steps; then all but older checkpoints are taken
+away, and it is started again. It was restarted exactly if what it prints from there on, all losses in
+full precision, is to the byte what the first run printed. Prints one row of a Markdown table for each.
+
+    python benchmarks/checkpoints_over_shapes.py [NAME ...]
+    python benchmarks/checkpoints_over_shapes.py --libraries [NAME ...]   # tests/scripts/libraries
+
+Times in what a library prints are left out of the comparison.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import torch._dynamo  # before processes are forked, which each need it
+
+from hasten.inside.checkpoints import store
+from hasten.inside.job import Job
+from hasten.inside.worker.worker import Worker
+from hasten.machine import this_machine
+from hasten.records.run_checkpoints import RunCheckpoints
+
+SCRIPTS = Path(__file__).resolve().parent.parent / "tests" / "scripts"
+TIMES = re.compile(rb"'\w+(_runtime|_per_second)': '[^']*'")
+EVERY = 33  # steps
+SECONDS = 20.0  # of one run
+MACHINE = this_machine()
+
+
+def main(names: list[str]) -> None:
+    torch.set_num_threads(1)
+    gc.freeze()  # a child's collections would copy all of this process
+    libraries = "--libraries" in names
+    names = [name for name in names if name != "--libraries"]
+    for path in sorted((SCRIPTS / ("libraries" if libraries else "shapes")).glob("*.py")):
+        if not names or path.stem in names:
+            print(f"| `{path.stem}` | {outcome(path)} |", flush=True)
+
+
+def outcome(script: Path) -> str:
+    folder = tempfile.mkdtemp()
+    try:
+        return tried(script, folder)
+    finally:
+        shutil.rmtree(folder)
+
+
+def tried(script: Path, folder: str) -> str:
+    first = trained(script, folder, "first")
+    steps = store.steps_in(f"{folder}/kept")
+    why = said(folder, "first")
+    if not steps:
+        return f"not kept: {why or f'no checkpoint came (it ended with {first})'}"
+    middle = steps[len(steps) // 2]
+    for step in steps:
+        if step > middle:
+            os.unlink(store.path_of(f"{folder}/kept", step))
+    second = trained(script, folder, "second")
+    if second == 2 and "at step" not in said(folder, "second"):
+        return f"refused: {said(folder, 'second')}"
+    outputs = (Path(folder, name).read_bytes() for name in ("first.out", "second.out"))
+    whole, rest = (TIMES.sub(b"", output) for output in outputs)
+    if (second, whole[-len(rest) :]) != (first, rest) or not rest:
+        return f"**WRONG** from step {middle} of {steps[0]} ({second}): {said(folder, 'second')}"
+    return f"exact, from step {middle} on"
+
+
+def trained(script: Path, folder: str, name: str) -> int | str:
+    """The exit code; what it printed is in files of that name."""
+    child = os.fork()
+    if not child:
+        run(script, folder, name)
+    until = time.monotonic() + SECONDS
+    while time.monotonic() < until:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.02)
+    with suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return f"more than {SECONDS:.0f} s"
+
+
+def run(script: Path, folder: str, name: str) -> None:
+    os.setsid()
+    os.chdir(folder)
+    for descriptor, kind in ((0, "in"), (1, "out"), (2, "err")):
+        flags = os.O_WRONLY | os.O_CREAT if descriptor else os.O_RDONLY
+        os.dup2(os.open(f"{name}.{kind}" if descriptor else os.devnull, flags), descriptor)
+    asked = RunCheckpoints(f"{folder}/kept", every_steps=EVERY, keep=1000, seed=1)
+    code = 1
+    try:
+        Worker(Job((str(script),), MACHINE, checkpoints=asked), time.time()).run()
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    sys.stdout.flush()
+    os._exit(code)
+
+
+def said(folder: str, name: str) -> str:
+    text = Path(folder, f"{name}.err").read_text(errors="replace")
+    lines = [
+        line for line in text.splitlines() if line.startswith("hasten: ") and "going on after" not in line
+    ]
+    words = " ".join(line.removeprefix("hasten: ") for line in lines) or text[-200:].replace("\n", " ")
+    return re.sub(r"/tmp/\S+", "FOLDER", words).replace("|", "/")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

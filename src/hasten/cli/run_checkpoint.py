@@ -1,0 +1,150 @@
+"""``hasten run --checkpoint DIR --every T``: what is asked, and where it cannot be."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import click
+
+from .values import YEAR_SECONDS, file_name, shortened, whole_number
+
+if TYPE_CHECKING:
+    from ..records.diagnosis import Distribution
+    from ..records.plan import Plan
+    from ..records.run_checkpoints import RunCheckpoints
+    from ..scripts.workspace import Script
+
+_EVERY = re.compile(r"(?P<number>[0-9]{1,9}(?:[.][0-9]{1,3})?) ?(?P<unit>s|m|min|h|steps?)?")
+_SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_RESUME = re.compile(
+    r"--?(resume|continue)([-_](from|training|path|run).*)?|--ckpt[-_]path|--from[-_]checkpoint"
+)
+_RUN = "run.json"  # in the folder: what the first run drew
+
+
+@dataclass(frozen=True)
+class Every:
+    """One of them is zero."""
+
+    seconds: float = 0.0
+    steps: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.steps}steps" if self.steps else f"{self.seconds:.12g}s"
+
+
+_USUALLY, _KEPT = Every(600.0), 2
+
+
+def every(text: str) -> Every:
+    """An option's type."""
+    found = _EVERY.fullmatch(text.strip())
+    number = float(found["number"]) if found is not None else 0.0
+    if found is not None and found["unit"] in ("step", "steps") and number >= 1 and number == int(number):
+        return Every(steps=int(number))
+    seconds = number * _SECONDS.get(found["unit"], 0.0) if found is not None else 0.0
+    if not 0 < seconds <= YEAR_SECONDS:
+        raise click.BadParameter(f"expected a time (10m, 600s) or steps (500steps), found {shortened(text)}")
+    return Every(seconds)
+
+
+OPTIONS = (
+    click.Option(
+        ["--checkpoint"],
+        metavar="DIR",
+        type=file_name,
+        help="keep checkpoints in this folder, and go on from the newest: started again, an unmodified "
+        "script ends with the weights that it would have had",
+    ),
+    click.Option(
+        ["--every"],
+        type=every,
+        metavar="T",
+        help="how often: 10m, 600s or 500steps (default: 10m)",
+    ),
+    click.Option(["--keep"], type=whole_number(1, 1000), metavar="N", help="how many stay (default: 2)"),
+)
+
+
+def checkpoints_of(
+    arguments: SimpleNamespace, script: Script, distribution: Distribution, plan: Plan
+) -> RunCheckpoints | None:
+    """None where none are asked for. Raises UsageError where they cannot be kept."""
+    from ..errors import UsageError
+    from ..records.run_checkpoints import RunCheckpoints
+
+    if not arguments.checkpoint:
+        if arguments.every or arguments.keep:
+            raise UsageError(
+                "--every and --keep say how checkpoints are kept: name a folder by --checkpoint DIR"
+            )
+        return None
+    why = _why_not(arguments, script, distribution, plan)
+    if why:
+        raise UsageError(f"--checkpoint: {why}")
+    folder = os.path.abspath(arguments.checkpoint)
+    due, keep = arguments.every or _USUALLY, arguments.keep or _KEPT
+    try:
+        return RunCheckpoints(folder, due.seconds, due.steps, keep, _seed_of(folder))
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be used for checkpoints: {error.strerror}") from error
+
+
+def _resumes_itself(script: Script) -> str:
+    """Its own option for that, as it was given; "" if it was not."""
+    given = [word.partition("=")[0] for word in script.arguments]
+    return next((word for word in given if _RESUME.fullmatch(word)), "")
+
+
+def _why_not(arguments: SimpleNamespace, script: Script, distribution: Distribution, plan: Plan) -> str:
+    from ..launch.launched_rank import launched_rank
+
+    launched = launched_rank(os.environ)
+    if arguments.nproc_per_node is not None or (launched is not None and launched.size > 1):
+        return "training in several processes cannot be continued yet: train in one, or leave it out"
+    if distribution.kind:
+        return (
+            f"{distribution.sign} makes the script one of several processes, which cannot be continued yet: "
+            "leave it out"
+        )
+    if script.is_notebook:
+        return "a notebook cannot be continued yet: export it as a script"
+    if _resumes_itself(script):
+        return (
+            f"{_resumes_itself(script)} is the script's own way to go on, and is left to it: leave one of "
+            "the two out"
+        )
+    if arguments.tune or arguments.retune_every:
+        return "a run that tries techniques as it trains cannot be played back: leave out --tune"
+    if plan:
+        return f"a run under a plan ({plan.label}) cannot be continued yet: add --no-plan"
+    return ""
+
+
+def _seed_of(folder: str) -> int:
+    """Of the first run with this folder."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    path = os.path.join(folder, _RUN)
+    try:
+        with open(path) as file:
+            return int(json.load(file)["seed"])
+    except FileNotFoundError:
+        pass
+    except (ValueError, KeyError, TypeError) as error:
+        raise OSError(0, f"{path} is damaged; move it away") from error
+    seed = secrets.randbits(62)
+    with open(f"{path}.new", "w") as file:
+        json.dump({"seed": seed}, file)
+    os.replace(f"{path}.new", path)
+    return seed
+
+
+def hashing_as_before(checkpoints: RunCheckpoints) -> None:
+    """Sets are to be in the same order in each run."""
+    os.environ.setdefault("PYTHONHASHSEED", str(checkpoints.seed % 2**32))

@@ -1,0 +1,11 @@
+"""Why a run cannot be kept, or not be continued: the message says what, and what to do."""
+
+from __future__ import annotations
+
+
+class Cannot(Exception):
+    """A checkpoint cannot be taken of this script, or not be put back."""
+
+
+class Diverged(Cannot):
+    """The script does not do what it did in the run that is continued."""

@@ -1,0 +1,90 @@
+"""The checkpoint that a run goes on from: the newest that is whole and of the same script."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...saying import say
+from ..job import Job
+from ..worker.source_files import SourceFiles, digest_of
+from . import store
+from .cannot import Cannot
+from .store import Checkpoint, Damaged
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """``journal`` leads to it; ``tail`` is what was done after it, as far as that is known."""
+
+    checkpoint: Checkpoint
+    journal: bytes
+    tail: bytes
+    segments: list[tuple[int, int, int]] = field(default_factory=list)
+
+
+def choose(folder: str, job: Job) -> Chosen | None:
+    """None where there is none yet. Raises Cannot where there are only damaged ones, or another script's."""
+    steps = store.steps_in(folder)
+    for step in steps:
+        path = store.path_of(folder, step)
+        try:
+            checkpoint = store.read(folder, step)
+            _check_same(checkpoint.header["made_by"], job, folder)
+            segments = [(s, size, crc) for s, size, crc in checkpoint.header["segments"]]
+            journal = store.read_segments(folder, segments)
+        except Damaged as error:
+            say(f"hasten: {path} {error}; trying the one before it")
+            continue
+        return Chosen(checkpoint, journal, store.read_tail(folder, step), segments)
+    if steps:
+        raise Cannot(
+            f"none of the {len(steps)} checkpoints in {folder} can be read. To train from the beginning, "
+            "move them away, or name another folder"
+        )
+    return None
+
+
+def made_by(job: Job, sources: SourceFiles) -> dict[str, Any]:
+    """What must be the same when a run is continued. torch is imported by now."""
+    return {
+        "script": job.argv[0],
+        "arguments": list(job.argv[1:]),
+        "module": job.module,
+        "folder": os.getcwd(),
+        "sources": {path: digest_of(path) for path in sources.own(job)},
+        "python": sys.version.split()[0],
+        "torch": str(sys.modules["torch"].__version__),
+        "processes": 1,
+    }
+
+
+def _check_same(made: dict[str, Any], job: Job, folder: str) -> None:
+    now: dict[str, Any] = {
+        "script": job.argv[0],
+        "arguments": list(job.argv[1:]),
+        "module": job.module,
+        "folder": os.getcwd(),
+        "python": sys.version.split()[0],
+        "processes": 1,
+    }
+    for name, value in now.items():
+        if made[name] != value:
+            _refuse(folder, name, made[name], value)
+    for path, digest in made["sources"].items():
+        if digest_of(path) != digest:
+            _refuse(folder, "source", f"{path} as it was then", "it was changed or is gone")
+
+
+def check_torch(made: dict[str, Any], version: str, folder: str) -> None:
+    if made["torch"] != version:
+        _refuse(folder, "torch", made["torch"], version)
+
+
+def _refuse(folder: str, name: str, was: object, now: object) -> None:
+    raise Cannot(
+        f"the checkpoints in {folder} are of another run: {name} was {was}, and now {now}. Name another "
+        "folder, or move them away to train from the beginning"
+    )

@@ -1,0 +1,295 @@
+"""A run that can be restarted exactly: brought to its last checkpoint where there is one, and followed from
+there on.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import threading
+import time
+import weakref
+from types import FrameType, ModuleType
+from typing import Any, NoReturn
+
+from ...records.run_checkpoints import RunCheckpoints
+from ...saying import say
+from ..job import Job
+from ..random_state import seed_before_imports
+from ..seams import Seams, when_it_comes
+from ..worker.source_files import SourceFiles
+from . import store
+from .cannot import Cannot, Diverged
+from .choosing import Chosen, check_torch, choose, made_by
+from .course import Course
+from .graphs import saved_in_graphs, with_graph
+from .heap import Found, Heap
+from .image import Images, Restoring
+from .journal import Reader, Writer
+from .others import digests_of_others
+from .output import Files, Muted
+from .playing import Playing
+from .recording import Recording
+from .repeating import Repeated
+from .seams_of_course import SeamsOfCourse
+from .stopping import Stopping
+from .streams import digests
+from .writing import Background
+
+_TAIL_SECONDS = 5.0
+_TRIES = 20  # ends of steps at which something could still be gone backward through
+_WORKER = "__hasten_worker__"  # our own main module
+_NOT_CONTINUED = 2  # exit code
+
+
+class Keeper:
+    """Created before the script starts. ``begin``, then ``torch_came``, and ``script_ended`` at last."""
+
+    def __init__(self, job: Job, asked: RunCheckpoints, seams: Seams, sources: SourceFiles) -> None:
+        self._job, self._asked, self._seams, self._sources = job, asked, seams, sources
+        self._optimizers: list[weakref.ref[Any]] = []
+        self._models: list[weakref.ref[Any]] = []  # those called
+        self._own: dict[str, bool] = {}
+        self._muted: Muted | None = None
+        self._last_steps, self._last_time = 0, time.perf_counter()
+        self._tail_time = self._last_time
+        self._looked, self._stopped, self._tries = False, False, 0
+        self._clock = time.perf_counter
+
+    # ---- the beginning
+    def begin(self) -> None:
+        """Before anything of the script runs. Ends the process where it cannot be continued."""
+        folder = self._asked.folder
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            self._lock = store.lock(folder)
+            self._chosen = choose(folder, self._job)
+        except OSError as error:
+            self._stop(Cannot(f"{folder} cannot be used for checkpoints: {error.strerror}"))
+        except Cannot as error:
+            self._stop(error)
+        chosen = self._chosen
+        self._files = Files(self._seams, chosen is not None, self._stop)
+        self._background = Background(folder, self._asked.keep, chosen.segments if chosen is not None else [])
+        self._writer = Writer(len(chosen.journal) if chosen is not None else 0)
+        self._course = Course(None, self._mode(chosen))
+        self._stopping = Stopping(self._waits)
+        self._stopping.install(self._seams)
+        seed_before_imports(self._asked.seed)
+        self._course_seams = SeamsOfCourse(self._course, self._seams)
+        self._course_seams.install_clocks(self._sources.is_local, self._skips_sleep)
+        self._course_seams.install_temporary_folders()
+        self._files.install()
+
+    def _skips_sleep(self) -> bool:
+        return self._files.playing and threading.current_thread() is threading.main_thread()
+
+    def _mode(self, chosen: Chosen | None) -> Any:
+        self._recording = Recording(self._course_of, self._writer, self._boundary)
+        self._recording.on_failure(self._give_up)
+        if chosen is None:
+            return self._recording
+        header = chosen.checkpoint.header
+        say(
+            f"hasten: going on after step {chosen.checkpoint.step:,} in {self._asked.folder}; what the "
+            "script did before is played back, without what it printed"
+        )
+        self._muted = Muted()
+        self._began = self._clock()
+        self._playing = Playing(
+            self._course_of, Reader(chosen.journal), header["boundary"], self._land, self._stop
+        )
+        self._playing.optimizers = self._living
+        return self._playing
+
+    def _course_of(self) -> Course:
+        return self._course
+
+    def torch_came(self, torch: ModuleType) -> None:
+        self._torch = self._course.torch = torch
+        torch.manual_seed(self._asked.seed)
+        self._heap = Heap(torch, self._is_own, self._sources.is_local)
+        self._images = Images(torch, self._heap)
+        self._recording.torch_came(torch)
+        self._files.install_saves(torch)
+        when_it_comes(self._seams, "safetensors", self._safetensors)
+        self._course_seams.install(torch, self._optimizers, self._models)
+        if self._chosen is not None:
+            self._playing.torch_came(torch)
+            try:
+                made = self._chosen.checkpoint.header["made_by"]
+                check_torch(made, str(torch.__version__), self._asked.folder)
+            except Cannot as error:
+                self._stop(error)
+
+    def _safetensors(self, module: ModuleType) -> None:
+        self._seams.replace(module, "serialize_file", self._files.not_written)
+
+    def _is_own(self, name: str) -> bool:
+        known = self._own.get(name)
+        if known is None:
+            path = getattr(sys.modules.get(name), "__file__", None) if name != _WORKER else None
+            known = name == "__main__" or (
+                isinstance(path, str) and self._sources.is_local(os.path.abspath(path))
+            )
+            self._own[name] = known
+        return known
+
+    def _living(self) -> list[Any]:
+        self._optimizers[:] = [ref for ref in self._optimizers if ref() is not None]
+        return [ref() for ref in self._optimizers]
+
+    def _look(self, frame: FrameType) -> Found:
+        self._models[:] = [ref for ref in self._models if ref() is not None]
+        return self._heap.look(frame, self._living(), [ref() for ref in self._models])
+
+    # ---- between two steps, recording
+    def _waits(self) -> bool:
+        """Whether a signal is to wait for the end of a step."""
+        return not self._course.off and self._course.mode is self._recording
+
+    def _boundary(self, kind: str) -> None:
+        try:
+            with self._course:
+                self._between_steps(kind, sys._getframe())
+        except Exception as error:
+            self._give_up(error)
+        if self._stopped:
+            self._stopping.go()
+
+    def _between_steps(self, kind: str, frame: FrameType) -> None:
+        now = self._clock()
+        if not self._looked:
+            self._looked = True
+            self._images.first_look(frame, self._living())
+        if self._background.lost:
+            self._course.off = True
+        elif self._stopping.asked or (self._is_due(now) and not self._background.busy):
+            self._take(kind, frame)
+        elif now - self._tail_time > _TAIL_SECONDS:
+            self._tail_time = now
+            self._background.tail(self._writer.take())
+
+    def _is_due(self, now: float) -> bool:
+        if self._asked.every_steps:
+            return self._recording.steps - self._last_steps >= self._asked.every_steps
+        return now - self._last_time >= self._asked.every_seconds
+
+    def _take(self, kind: str, frame: FrameType) -> None:
+        gc.collect()  # what was dropped is gone at the same time in each run
+        found = self._look(frame)
+        held = with_graph(found.tensors.items())
+        if held and self._tries < _TRIES:  # the end of another step may do without
+            self._tries += 1
+            return
+        image = self._images.take(found, self._living())
+        self._tries = 0
+        self._recording.settle(always=True)
+        image.header |= {
+            "boundary": kind,
+            "random": digests(self._torch),
+            "others": sorted(self._others(found)),
+            "files": self._files.positions(),
+            "saved": self._files.saved(),
+            "made_by": made_by(self._job, self._sources),
+        }
+        self._last_steps, self._last_time = self._recording.steps, self._clock()
+        self._background.submit(self._recording.steps, image, self._writer.take())
+        if self._stopping.asked:
+            self._background.wait()
+            self._stopped = True
+            say(f"hasten: stopped after step {self._recording.steps:,}; start again to go on from there")
+
+    def _give_up(self, error: Exception) -> None:
+        """The training goes on as without us."""
+        self._course.off = True
+        why = (
+            str(error) if isinstance(error, Cannot) else f"a bug in hasten ({type(error).__name__}: {error})"
+        )
+        say(f"hasten: this training cannot be continued from a checkpoint, and goes on without: {why}")
+        if self._stopping.asked:
+            self._stopping.go()
+
+    # ---- where the last checkpoint was taken, playing
+    def _land(self) -> None:
+        chosen = self._chosen
+        assert chosen is not None
+        header = chosen.checkpoint.header
+        try:
+            with self._course:
+                gc.collect()
+                self._compare_streams(header["random"])
+                self._put_back(chosen.checkpoint)
+                self._compare_others(set(header["others"]))
+                self._files.go_on(header["files"], header["saved"])
+        except Exception as error:
+            self._stop(error)
+        self._unmute()
+        seconds = self._clock() - self._began
+        say(f"hasten: at step {chosen.checkpoint.step:,} again, after {seconds:.1f} s; training goes on")
+        self._recording.steps = self._last_steps = chosen.checkpoint.step
+        self._recording.went_backward = True
+        self._recording.ahead = self._playing.ahead()
+        self._recording.check = Repeated(chosen.tail, self._recording, self._stop).check
+        self._last_time = self._clock()
+        store.remove_tail(self._asked.folder, chosen.checkpoint.step)
+        self._course.mode = self._recording
+        self._chosen = None
+
+    def _put_back(self, checkpoint: store.Checkpoint) -> None:
+        restoring = Restoring(self._torch, checkpoint.header, checkpoint.body)
+        restoring.put_back(self._look(sys._getframe()), self._living())
+
+    def _compare_streams(self, before: dict[str, int]) -> None:
+        now = digests(self._torch)
+        for name in before.keys() | now.keys():
+            if before.get(name) != now.get(name):
+                raise Diverged(f"the random numbers of {name} have come to another place")
+
+    def _others(self, found: Found, *ours: Any) -> dict[int, str]:
+        graphs = saved_in_graphs(found.tensors.values())  # which nothing can go through without being told
+        states = [one.state for one in self._living()]
+        return digests_of_others(self._torch, found, states, (*ours, *graphs))
+
+    def _compare_others(self, before: set[int]) -> None:
+        """What no name leads to was not put back."""
+        self._playing.forget()
+        gc.collect()
+        found = self._look(sys._getframe())
+        now = self._others(found, self._playing.anchor)
+        new = [about for digest, about in now.items() if digest not in before]
+        if new:
+            raise Diverged(
+                f"{len(new)} tensors ({new[0]}) that no name leads to have other values than they "
+                "had: a library keeps them"
+            )
+
+    def _unmute(self) -> None:
+        if self._muted is not None:
+            self._muted.end()
+            self._muted = None
+
+    def _stop(self, error: Exception) -> NoReturn:
+        """Nothing was trained yet, and nothing written."""
+        self._unmute()
+        why = (
+            str(error) if isinstance(error, Cannot) else f"a bug in hasten ({type(error).__name__}: {error})"
+        )
+        if isinstance(error, Diverged):
+            why = (
+                f"this training cannot be continued: {why}. To train from the beginning, name another "
+                "folder, or leave out --checkpoint"
+            )
+        say(f"hasten: {why}")
+        os._exit(_NOT_CONTINUED)
+
+    # ---- the end
+    def script_ended(self, error: BaseException | None) -> None:
+        """By itself, or with ``error``."""
+        if self._muted is not None:
+            how = f"failed ({type(error).__name__}: {error})" if error is not None else "ended"
+            self._stop(Diverged(f"the script {how} before it came to the step again"))
+        self._background.wait()
+        if not (self._recording.steps or self._course.off):
+            say("hasten: no optimizer's step was seen in this process, so no checkpoint was written")

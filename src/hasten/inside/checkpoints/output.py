@@ -1,0 +1,201 @@
+"""What the script prints and writes while it is brought to the step where it stopped.
+
+It printed and wrote that before: standard output and error go nowhere, files that it opens for writing are
+left as they are, and what it deletes or renames is left alone. A file that is still open at that step is
+written on from where it was.
+"""
+
+from __future__ import annotations
+
+import builtins
+import io
+import os
+import sys
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+from typing import IO, TYPE_CHECKING, Any
+
+from ..package import PACKAGE
+from .cannot import Diverged
+
+if TYPE_CHECKING:
+    from ..seams import Call, Seams
+
+_BETWEEN = ("/shutil.py", "/pathlib.py", "/os.py", "<frozen os>")
+_MACHINERY = (
+    *("/multiprocessing/", "/tempfile.py", "/torch/_inductor/", "/torch/_dynamo/", "/torch/_functorch/"),
+    *("/triton/", "/torch/utils/cpp_extension.py", PACKAGE + os.sep),
+)
+_MANY = 1000  # files opened, after which those closed are forgotten
+_LEFT = ("remove", "unlink", "rename", "replace", "rmdir", "truncate", "link", "symlink")
+
+
+class Muted:
+    """Descriptors 1 and 2 lead nowhere, until ``end``."""
+
+    def __init__(self) -> None:
+        _flush()
+        self._kept = [os.dup(descriptor) for descriptor in (1, 2)]
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for descriptor in (1, 2):
+            os.dup2(nowhere, descriptor)
+        os.close(nowhere)
+
+    def end(self) -> None:
+        _flush()
+        for descriptor, kept in zip((1, 2), self._kept, strict=False):
+            os.dup2(kept, descriptor)
+            os.close(kept)
+        self._kept = []
+
+
+class Files:
+    """Files that the script has open for writing. ``playing``: none of them is written to."""
+
+    def __init__(self, seams: Seams, playing: bool, stop: Callable[[Exception], None]) -> None:
+        self.playing = playing
+        self._stop = stop
+        self._saved: set[str] = set()  # written so far
+        self._later: set[str] = set()  # written after the checkpoint, by the run that is continued
+        self._open: list[tuple[weakref.ref[Any], str]] = []
+        self._seams = seams
+
+    def install(self) -> None:
+        self._seams.replace(builtins, "open", self._opening)
+        self._seams.replace(io, "open", self._opening)
+        if self.playing:
+            for name in _LEFT:
+                self._seams.replace(os, name, self._leaving)
+            self._seams.replace(os, "mkdir", self._making)
+
+    def install_saves(self, torch: Any) -> None:
+        """Weights that are not yet put back must not get into a file."""
+        self._seams.replace(torch, "save", self._saving)
+
+    def not_written(self, original: Call) -> Call:
+        """A function that writes files by itself, left out while playing."""
+        return lambda *given, **more: None if self.playing else original(*given, **more)
+
+    def _opening(self, original: Any) -> Any:
+        def open(file: Any, mode: str = "r", *given: Any, **more: Any) -> Any:
+            if isinstance(file, int) or by_machinery(sys._getframe(1)):
+                return original(file, mode, *given, **more)
+            path = os.path.abspath(os.fsdecode(file))
+            if not set(mode) & set("wax+"):
+                self._reads(path)
+                return original(file, mode, *given, **more)
+            self._writes(path)
+            if not self.playing or not _is_plain(path):
+                opened = original(file, mode, *given, **more)
+            else:
+                opened = original(os.devnull, mode.replace("x", "w"), *given, **more)
+            with suppress(TypeError):
+                self._open.append((weakref.ref(opened), path))
+            if len(self._open) > _MANY:
+                self._living()
+            return opened
+
+        return open
+
+    def _saving(self, original: Call) -> Call:
+        def save(thing: object, f: Any, *given: Any, **more: Any) -> Any:
+            if isinstance(f, (str, os.PathLike)):
+                self._writes(os.path.abspath(os.fsdecode(f)))
+                if self.playing:
+                    return None
+            return original(thing, f, *given, **more)
+
+        return save
+
+    def _leaving(self, original: Call) -> Call:
+        def leave(*given: Any, **more: Any) -> Any:
+            if not self.playing or by_machinery(sys._getframe(1)):
+                return original(*given, **more)
+            return None
+
+        return leave
+
+    def _making(self, original: Call) -> Call:
+        def mkdir(path: Any, *given: Any, **more: Any) -> Any:
+            return None if self.playing and os.path.isdir(path) else original(path, *given, **more)
+
+        return mkdir
+
+    def _writes(self, path: str) -> None:
+        self._saved.add(path)
+        self._later.discard(path)
+
+    def _reads(self, path: str) -> None:
+        if path in self._later:
+            self._stop(
+                Diverged(
+                    f"the script reads {path}, which the run that ended wrote after the checkpoint, and "
+                    "has not been written again yet"
+                )
+            )
+
+    def saved(self) -> dict[str, list[int]]:
+        """Size and time of each file that was written and is there."""
+        return {path: found for path in sorted(self._saved) if (found := _size_and_time(path))}
+
+    def positions(self) -> dict[str, int]:
+        """Where the next byte goes, in each open file. What was printed so far is out, too."""
+        _flush()
+        found = {}
+        for file, path in self._living():
+            with suppress(OSError, ValueError):
+                file.flush()
+                found[path] = file.buffer.tell() if hasattr(file, "buffer") else file.tell()
+        return found
+
+    def go_on(self, positions: dict[str, int], saved: dict[str, list[int]]) -> None:
+        """From here on files are written. Raises Diverged."""
+        self._later = {path for path in self._saved if _size_and_time(path) != saved.get(path, [])}
+        for file, path in self._living():
+            if not _is_plain(path):
+                continue
+            if path not in positions or not os.path.exists(path):
+                raise Diverged(f"{path} is open for writing, and was not in the run that is continued")
+            file.flush()
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            os.dup2(descriptor, file.fileno(), inheritable=False)
+            os.close(descriptor)
+            file.seek(positions[path])
+        self.playing = False
+
+    def _living(self) -> list[tuple[IO[Any], str]]:
+        living = [(ref, file, path) for ref, path in self._open if (file := ref()) is not None]
+        self._open = [(ref, path) for ref, file, path in living if not file.closed]
+        return [(file, path) for _, file, path in living if not file.closed]
+
+
+def _is_plain(path: str) -> bool:
+    """Devices, pipes and what is below /proc are nothing that could be written twice."""
+    return not path.startswith(("/dev/", "/proc/", "/sys/")) and (
+        os.path.isfile(path) or not os.path.exists(path)
+    )
+
+
+def by_machinery(frame: FrameType | None, between: tuple[str, ...] = ()) -> bool:
+    """Whether a call comes from what makes processes, temporary files or compiled code: those are new each
+    time.
+    """
+    while frame is not None and frame.f_code.co_filename.endswith((*_BETWEEN, *between)):
+        frame = frame.f_back
+    return frame is not None and any(part in frame.f_code.co_filename for part in _MACHINERY)
+
+
+def _size_and_time(path: str) -> list[int]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return []
+    return [found.st_size, found.st_mtime_ns]
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()

@@ -1,0 +1,142 @@
+"""A training that is followed, so that it can be brought to the same step again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from . import journal
+from .course import Course
+from .journal import Writer
+from .streams import torch_state
+
+_LARGE = 2**22  # bytes of an array from which on only its checksum is kept
+_WITHOUT_LOADER = 3  # steps without a batch from a loader
+
+
+class Recording:
+    """``boundary`` is called between two steps, with how it is to be found again: "batch" or "step"."""
+
+    def __init__(self, course: Callable[[], Course], writer: Writer, boundary: Callable[[str], None]) -> None:
+        self._course_of, self._writer, self._boundary = course, writer, boundary
+        self.steps = 0
+        self.went_backward = False
+        self._since_batch = self._since_boundary = 0  # steps
+        self._state: bytes | None = None  # after the last forward pass, where any drew numbers
+        self.check: Callable[[object], None] | None = None  # a fetched value is the one that it was before
+        self.ahead: dict[Any, Any] = {}  # by clock: what it goes on from, less what it shows
+        self._failed: Callable[[Exception], None] = lambda error: None
+
+    def torch_came(self, torch: ModuleType) -> None:
+        self._torch, self._course = torch, self._course_of()
+
+    def on_failure(self, act: Callable[[Exception], None]) -> None:
+        self._failed = act
+
+    def _add(self, kind: bytes, value: object = None) -> None:
+        try:
+            self._writer.add(kind, value)
+        except Exception as error:
+            self._failed(error)
+
+    def fetch(self, original: Any, name: str, given: Any, more: Any) -> Any:
+        with self._course:
+            value = original(*given, **more)
+        kept = kept_of(name, value)
+        if self.check is not None:
+            self.check(kept)
+        self._add(journal.VALUE, kept)
+        return value
+
+    def clock(self, original: Any) -> Any:
+        value = original() + self.ahead.get(original, 0)
+        self._add(journal.CLOCK, value)
+        return value
+
+    def temporary_folder(self, make: Callable[[], Any]) -> Any:
+        with self._course_of():
+            path = make()
+        self._add(journal.FOLDER, path)
+        return path
+
+    def forward(self, original: Any, module: Any, given: Any, more: Any) -> Any:
+        with self._course:
+            before = torch_state(self._torch)
+            self.settle(before)
+            self._add(journal.FORWARD)
+            result = original(module, *given, **more)
+            after = torch_state(self._torch)
+            if after != before or self._state is not None:
+                self._state = after
+                self._writer.open_slot()
+        return result
+
+    def settle(self, now: bytes | None = None, always: bool = False) -> None:
+        """The script has drawn numbers since the last forward pass, or not. ``always``: keep its state."""
+        if self._state is None:
+            return
+        now = torch_state(self._torch) if now is None else now
+        if now != self._state or always:
+            self._writer.settle(self._state)
+            self._state = None
+        else:
+            self._writer.settle()
+
+    def backward(self, original: Any, given: Any, more: Any) -> Any:
+        with self._course:
+            self._add(journal.BACKWARD, None if self.went_backward else loss_of(given, more))
+            self.went_backward = True
+            return original(*given, **more)
+
+    def gradients(self, original: Any, given: Any, more: Any) -> Any:
+        self._add(journal.GRADIENTS)
+        with self._course:
+            return original(*given, **more)
+
+    def step_begins(self, optimizer: Any) -> None:
+        return None
+
+    def step_ends(self, optimizer: Any) -> None:
+        self._add(journal.STEP)
+        self.steps += 1
+        self._since_batch += 1
+        self._since_boundary += 1
+        if self._since_batch > _WITHOUT_LOADER:
+            self._since_boundary = 0
+            self._boundary("step")
+
+    def batch_asked(self) -> None:
+        self._since_batch = 0
+        if self._since_boundary:
+            self._since_boundary = 0
+            self._boundary("batch")
+        self._add(journal.BATCH)
+
+
+def loss_of(given: Any, more: Any) -> float | None:
+    """What a backward pass begins at, where it is one number."""
+    loss = given[0] if given else more.get("tensors", more.get("self"))
+    if isinstance(loss, (list, tuple)) and len(loss) == 1:
+        loss = loss[0]
+    return float(loss.detach()) if hasattr(loss, "numel") and loss.numel() == 1 else None
+
+
+def kept_of(name: str, value: Any) -> Any:
+    """What is written of a fetched value."""
+    if name == "numpy":
+        data = value.tobytes()
+        return data if len(data) <= _LARGE else summed(data)
+    if isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, complex):
+        return [value.real, value.imag]
+    text = json.dumps(value, default=str)
+    return value if len(text) <= _LARGE else summed(text.encode())
+
+
+def summed(data: bytes) -> dict[str, int]:
+    import zlib
+
+    return {"bytes": len(data), "crc": zlib.crc32(data)}

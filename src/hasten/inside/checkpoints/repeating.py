@@ -1,0 +1,49 @@
+"""The first steps after a restart were done before: what the script fetches is compared with what it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import journal
+from .cannot import Diverged
+from .journal import decoded
+from .playing import same
+
+_MOST = 1000  # values
+
+
+class Repeated:
+    """``tail``: the journal of these steps, as far as it was written."""
+
+    def __init__(self, tail: bytes, recording: Any, stop: Callable[[Exception], None]) -> None:
+        self._values = _values(tail)
+        self._recording, self._stop = recording, stop
+        self._at = 0
+
+    def check(self, kept: object) -> None:
+        if self._at >= len(self._values):
+            self._recording.check = None
+            return
+        before = self._values[self._at]
+        self._at += 1
+        if not same(kept, before):
+            self._stop(
+                Diverged(
+                    f"after the restart the script read {kept} from a tensor, where it had read {before}"
+                )
+            )
+
+
+def _values(tail: bytes) -> list[Any]:
+    found: list[Any] = []
+    at = 0
+    while at < len(tail) and len(found) < _MOST:
+        kind = tail[at : at + 1]
+        try:
+            value, at = decoded(tail, at + 1)
+        except Diverged:
+            break
+        if kind == journal.VALUE:
+            found.append(value)
+    return found

@@ -1,0 +1,177 @@
+"""Where a course is followed: torch's functions that train, that fetch values, and Python's clocks."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet, ref
+
+from ..internals.loaders import iterator_kind
+from .course import Course
+from .output import by_machinery
+
+if TYPE_CHECKING:
+    from ..seams import Call, Seams
+
+_FETCHING = ("item", "__bool__", "__float__", "__int__", "__index__", "tolist", "numpy", "__repr__")
+_OPTIMIZERS = os.path.join("torch", "optim")
+_COMPARING = ("equal", "allclose")
+_CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
+
+
+class SeamsOfCourse:
+    def __init__(self, course: Course, seams: Seams) -> None:
+        self._course, self._seams = course, seams
+        self._at_work: list[tuple[int, bool]] = []  # optimizers in their step, and whether it is one piece
+
+    def install(self, torch: ModuleType, optimizers: list[ref[Any]], models: list[ref[Any]]) -> None:
+        """Optimizers that were made, and models that were called, are added to the lists."""
+        replace = self._seams.replace
+        for name in (*_FETCHING, *_COMPARING):
+            replace(torch.Tensor, name, partial(self._fetch, name))
+        for name in (*_COMPARING, "is_nonzero"):
+            replace(torch, name, partial(self._fetch, name))
+        replace(torch.nn.Module, "__call__", partial(self._forward, models))
+        replace(torch.Tensor, "backward", self._backward)
+        replace(torch.autograd, "backward", self._backward)
+        replace(torch.autograd, "grad", self._gradients)
+        replace(iterator_kind(), "__next__", self._next)
+        self._optimizers(torch, optimizers)
+
+    def install_clocks(self, is_own: Callable[[str], bool], skips_sleep: Callable[[], bool]) -> None:
+        """Before the script begins. ``is_own``: whether a file's calls are followed."""
+        for name in (*_CLOCKS, *(f"{name}_ns" for name in _CLOCKS)):
+            self._seams.replace(time, name, lambda original: _Clock(original, self._course, is_own))
+
+        def sleeping(original: Call) -> Call:
+            return lambda seconds: None if skips_sleep() else original(seconds)
+
+        self._seams.replace(time, "sleep", sleeping)
+
+    def install_temporary_folders(self) -> None:
+        """They get the names that they had."""
+        course = self._course
+
+        def made(original: Call) -> Call:
+            def mkdtemp(*given: Any, **more: Any) -> Any:
+                if course.deaf() or by_machinery(sys._getframe(1), ("tempfile.py",)):
+                    return original(*given, **more)
+                return course.mode.temporary_folder(lambda: original(*given, **more))
+
+            return mkdtemp
+
+        self._seams.replace(tempfile, "mkdtemp", made)
+
+    def _fetch(self, name: str, original: Call) -> Call:
+        course = self._course
+
+        def fetch(*given: Any, **more: Any) -> Any:
+            if course.deaf() or (self._at_work and _by_an_optimizer(sys._getframe(1))):
+                return original(*given, **more)
+            return course.mode.fetch(original, name, given, more)
+
+        return fetch
+
+    def _forward(self, models: list[ref[Any]], original: Call) -> Call:
+        course, known = self._course, WeakSet[Any]()
+
+        # torch's profiler reads ``self`` from this function's frames
+        def __call__(self: Any, *given: Any, **more: Any) -> Any:
+            if course.deaf() or next(self.parameters(), None) is None:
+                return original(self, *given, **more)
+            if self not in known:
+                known.add(self)
+                models.append(ref(self))
+            return course.mode.forward(original, self, given, more)
+
+        return __call__
+
+    def _backward(self, original: Call) -> Call:
+        course = self._course
+
+        def backward(*given: Any, **more: Any) -> Any:
+            if course.deaf():
+                return original(*given, **more)
+            return course.mode.backward(original, given, more)
+
+        return backward
+
+    def _gradients(self, original: Call) -> Call:
+        course = self._course
+
+        def grad(*given: Any, **more: Any) -> Any:
+            if course.deaf():
+                return original(*given, **more)
+            return course.mode.gradients(original, given, more)
+
+        return grad
+
+    def _next(self, original: Call) -> Call:
+        course = self._course
+
+        def __next__(self: Any) -> Any:
+            if course.deaf():
+                return original(self)
+            course.mode.batch_asked()
+            with course:
+                return original(self)
+
+        return __next__
+
+    def _optimizers(self, torch: ModuleType, made: list[ref[Any]]) -> None:
+        from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+        course, at_work = self._course, self._at_work
+
+        def initialised(original: Call) -> Call:
+            def __init__(optimizer: Any, *given: Any, **more: Any) -> None:
+                original(optimizer, *given, **more)
+                made.append(ref(optimizer))
+
+            return __init__
+
+        def begins(optimizer: Any, given: Any, more: Any) -> None:
+            if course.deaf() and not at_work:
+                return
+            if not at_work:
+                course.mode.step_begins(optimizer)
+            closure = given[1] if len(given) > 1 else more.get("closure")
+            whole = bool(at_work) or closure is None
+            at_work.append((id(optimizer), whole))
+            course.depth += whole
+
+        def ends(optimizer: Any, given: Any, more: Any) -> None:
+            if not at_work or at_work[-1][0] != id(optimizer):
+                return
+            course.depth -= at_work.pop()[1]
+            if not at_work:
+                course.mode.step_ends(optimizer)
+
+        self._seams.replace(torch.optim.Optimizer, "__init__", initialised)
+        self._seams.on_undo(register_optimizer_step_pre_hook(begins).remove)
+        self._seams.on_undo(register_optimizer_step_post_hook(ends).remove)
+
+
+def _by_an_optimizer(frame: FrameType) -> bool:
+    """For itself, beside the closure that it was given. LBFGS goes by what its closure returns."""
+    path = frame.f_code.co_filename
+    return path.rpartition(os.sep)[0].endswith(_OPTIMIZERS) and not path.endswith("lbfgs.py")
+
+
+class _Clock:
+    """Not a function, which would become a method as a class attribute; a builtin does not, either."""
+
+    def __init__(self, original: Call, course: Course, is_own: Callable[[str], bool]) -> None:
+        self._original, self._course, self._is_own = original, course, is_own
+
+    def __call__(self) -> Any:
+        course = self._course
+        if course.deaf() or not self._is_own(sys._getframe(1).f_code.co_filename):
+            return self._original()
+        return course.mode.clock(self._original)

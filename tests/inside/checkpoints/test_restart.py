@@ -1,0 +1,251 @@
+"""A script that is killed and started again ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from ...patience import PATIENCE_SECONDS
+
+SCRIPT = Path(__file__).parent / "scripts" / "everything.py"
+TOLERANCE = 1e-10
+PLAIN = [sys.executable, str(SCRIPT)]
+
+
+def kept(folder: Path, *more: str, every: str = "7steps") -> list[str]:
+    options = ["--no-plan", "--checkpoint", str(folder / "kept"), "--every", every, *more]
+    return [sys.executable, "-m", "hasten", "run", *options, str(SCRIPT)]
+
+
+def ended(command: list[str], folder: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+    assert run.returncode == code, run.stderr
+    return run
+
+
+def killed(command: list[str], folder: Path, step: int, number: int = signal.SIGKILL) -> str:
+    """Until it has printed that step, and then the signal; returns what it said."""
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for line in process.stdout:
+            if line.startswith(f"step {step} "):
+                process.send_signal(number)
+                break
+        process.stdout.read()
+        said = process.stderr.read()
+        assert process.wait(PATIENCE_SECONDS) == -number, said
+    return said
+
+
+def folders(place: Path) -> tuple[Path, Path]:
+    (place / "whole").mkdir()
+    (place / "parts").mkdir()
+    return place / "whole", place / "parts"
+
+
+def assert_same_end(whole: Path, parts: Path) -> None:
+    (expected, losses, steps), (found, again, so_many) = (
+        json.loads((folder / "weights.json").read_text()) for folder in (whole, parts)
+    )
+    assert (steps, losses) == (so_many, again)
+    for name, values in expected.items():
+        difference = (torch.tensor(values) - torch.tensor(found[name])).double().abs().max()
+        assert difference <= TOLERANCE, name
+    assert (whole / "log.csv").read_bytes() == (parts / "log.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("stopping",),
+        ("augmentation", "mixing"),
+        ("workers", "augmentation", "stopping"),
+        ("accumulation", "mixing"),
+    ],
+    ids="-".join,
+)
+def test_a_killed_script_ends_as_if_it_had_not_been(tmp_path: Path, asked: tuple[str, ...]) -> None:
+    whole, parts = folders(tmp_path)
+    printed = ended([*PLAIN, *asked], whole).stdout.splitlines()
+    steps = sum(line.startswith("step ") for line in printed)
+    killed([*kept(parts), *asked], parts, random.randrange(steps // 2, steps - 2))
+    again = ended([*kept(parts), *asked], parts)
+    assert "training goes on" in again.stderr
+    rest = again.stdout.splitlines()
+    assert rest == printed[len(printed) - len(rest) :]
+    assert len(rest) < len(printed)
+    assert_same_end(whole, parts)
+
+
+def test_killed_again_and_again(tmp_path: Path) -> None:
+    whole, parts = folders(tmp_path)
+    ended([*PLAIN, "mixing"], whole)
+    for step in (20, 45, 70):
+        killed([*kept(parts), "mixing"], parts, step)
+    ended([*kept(parts), "mixing"], parts)
+    assert_same_end(whole, parts)
+
+
+def test_a_signal_brings_a_checkpoint_at_the_end_of_the_step(tmp_path: Path) -> None:
+    whole, parts = folders(tmp_path)
+    ended(PLAIN, whole)
+    said = killed(kept(parts, every="1h"), parts, 30, signal.SIGTERM)
+    assert "stopped after step" in said
+    ended(kept(parts, every="1h"), parts)
+    assert_same_end(whole, parts)
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    return sorted((folder / "kept").glob("step-*.checkpoint"))
+
+
+@pytest.fixture(scope="module")
+def half(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was killed in its middle."""
+    folder = tmp_path_factory.mktemp("half")
+    killed(kept(folder), folder, 50)
+    return folder
+
+
+def copy_of(half: Path, place: Path) -> Path:
+    subprocess.run(["cp", "-r", str(half / "kept"), str(place / "kept")], check=True)
+    return place
+
+
+def test_two_are_kept(half: Path) -> None:
+    assert len(checkpoints(half)) == 2
+
+
+def test_the_older_one_is_taken_where_the_newest_is_damaged(half: Path, tmp_path: Path) -> None:
+    folder = copy_of(half, tmp_path)
+    older, newest = checkpoints(folder)
+    content = bytearray(newest.read_bytes())
+    content[len(content) // 2] ^= 1
+    newest.write_bytes(content)
+    again = ended(kept(folder), half)
+    assert f"{newest} is cut short or was changed" in again.stderr
+    assert f"going on after step {int(older.stem[5:])} " in again.stderr
+
+
+def test_all_damaged_is_refused(half: Path, tmp_path: Path) -> None:
+    folder = copy_of(half, tmp_path)
+    for path in checkpoints(folder):
+        path.write_bytes(path.read_bytes()[:100])
+    refused = ended(kept(folder), half, code=2)
+    assert "none of the 2 checkpoints" in refused.stderr
+    assert refused.stdout == ""
+
+
+def test_other_arguments_are_refused(half: Path, tmp_path: Path) -> None:
+    folder = copy_of(half, tmp_path)
+    refused = ended([*kept(folder), "mixing"], half, code=2)
+    assert "arguments was [], and now ['mixing']" in refused.stderr
+
+
+def test_another_folder_is_refused(half: Path, tmp_path: Path) -> None:
+    folder = copy_of(half, tmp_path)
+    assert "folder was" in ended(kept(folder), tmp_path, code=2).stderr
+
+
+def test_a_script_that_was_changed_is_refused(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.read_text())
+    command = [*kept(tmp_path)[:-1], "script.py"]
+    killed(command, tmp_path, 30)
+    script.write_text(SCRIPT.read_text() + "# changed\n")
+    assert "it was changed or is gone" in ended(command, tmp_path, code=2).stderr
+
+
+def test_several_processes_are_refused(tmp_path: Path) -> None:
+    refused = ended(kept(tmp_path, "--nproc-per-node", "2"), tmp_path, code=2)
+    assert "several processes cannot be continued yet" in refused.stderr
+
+
+DRAWS_FROM_THE_SYSTEM = """
+import os
+import torch
+from torch import nn
+model = nn.Linear(4, 1)
+with torch.no_grad():
+    model.weight.fill_(os.urandom(1)[0] / 256 + len(os.listdir('.')) * 100)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+for step in range(1, 61):
+    loss = model(torch.ones(3, 4)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print("step", step, loss.item(), flush=True)
+"""
+COUNTS_ON_THE_SIDE = """
+import os
+import torch
+from torch import nn
+found = os.path.exists('flag')
+open('flag', 'w').close()
+torch.manual_seed(0)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+for step in range(1, 61):
+    loss = model(torch.ones(3, 4)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print("step", step, loss.item(), flush=True)
+"""
+
+HIDES_A_TENSOR = """
+import itertools
+import torch
+from torch import nn
+torch.manual_seed(0)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+hidden = itertools.cycle([torch.zeros(())])
+for step in range(1, 61):
+    loss = model(torch.randn(3, 4)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    next(hidden).add_(loss.detach())
+    print("step", step, loss.item(), flush=True)
+print(next(hidden).item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (DRAWS_FROM_THE_SYSTEM, "begins otherwise"),
+        (COUNTS_ON_THE_SIDE, "found was False and is True"),
+        (HIDES_A_TENSOR, "that no name leads to"),
+    ],
+    ids=["weights", "a value", "a hidden tensor"],
+)
+def test_what_is_not_the_same_again_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "script.py").write_text(text)
+    command = [*kept(tmp_path)[:-1], "script.py"]
+    killed(command, tmp_path, 40)
+    refused = ended(command, tmp_path, code=2)
+    assert words in refused.stderr
+    assert refused.stdout == ""
+
+
+def test_a_folder_that_vanishes_is_said_and_training_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        COUNTS_ON_THE_SIDE.replace("flag", "kept/flag").replace(
+            "    print(", "    if step == 30:\n        os.rename('kept', 'gone')\n    print("
+        )
+    )
+    run = ended([*kept(tmp_path)[:-1], "script.py"], tmp_path)
+    assert run.stderr.count("was removed meanwhile") == 1
+    assert "step 60 " in run.stdout
