@@ -27,7 +27,7 @@ from .comparing.stretches import LEAST_PAIRS as LEAST_STRETCH_PAIRS
 from .comparing.stretches import StretchBench
 from .trials import Trials
 from .workers.ending import BudgetOver, PlanRefused, ScriptOver
-from .workers.starting import START_OVERLAP, START_SECONDS
+from .workers.starting import START_SECONDS
 
 SEARCH_PAIRS = 5
 LEAST_PAIRS = 3
@@ -135,10 +135,7 @@ class ScriptBench:
         first = self._trials.foreseen_rehearsal(b, self._start_seconds) + self._unknown_setup(a, b)
         setup, method = max(self.setup(a), self.setup(b)), method_of(a, b)
         if method == "stretches":
-            pair = (
-                self._of_stretches(a, b).seconds_of_pair(a, b, early=True)
-                or START_OVERLAP * self._start_seconds
-            )
+            pair = self._of_stretches(a, b).seconds_of_pair(a, b, early=True) or 2 * self._start_seconds
             return first + LEAST_STRETCH_PAIRS * (pair + setup)
         if method == "starts":
             return first + LEAST_PAIRS * 2 * (self._start_seconds + setup)
@@ -200,7 +197,7 @@ class ScriptBench:
     def _pair_seconds(self) -> float:
         if self.pairs.pair_seconds is not None:
             return self.pairs.pair_seconds
-        return START_OVERLAP * self._start_seconds + 2 * self.pairs.steps_needed * self._step_seconds
+        return 2 * (self._start_seconds + self.pairs.steps_needed * self._step_seconds)
 
     def confirm(self, plan: Plan, effort: Effort) -> Trial:
         """For the claim: baseline against ``plan``, with an effort fixed in advance."""

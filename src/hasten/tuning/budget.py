@@ -14,7 +14,6 @@ from ..bench.base import for_steps
 from ..bench.comparing.decisions import CLAIM_LEAST_PROCESSES, Effort
 from ..bench.guard.checked_steps import LEAST_STEPS
 from ..bench.script_bench import SEARCH_PAIRS
-from ..bench.workers.starting import START_OVERLAP
 from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
 from ..records.verdict import Shortfall, TooLittleTime
@@ -95,9 +94,8 @@ class Budget(Deadline):
         return SEARCH_PAIRS * (self._step_pair + self._known.setup(plan))
 
     def _takes(self, effort: Effort, plan: Plan) -> float:
-        """Two processes of ``plan`` pay for its set-up at the same time."""
-        overlap = effort.looks / 2 * max(0.0, START_OVERLAP - 1) * self._known.setup(plan)
-        return effort.in_pairs * self.pair(plan) + overlap
+        """Where two processes of ``plan`` are looked at, both pay for its set-up."""
+        return effort.in_pairs * self.pair(plan) + effort.looks / 2 * self._known.setup(plan)
 
     def _confirmation(self, plan: Plan, budget: float | None = None) -> float:
         """Seconds set aside for it, under this budget or another."""

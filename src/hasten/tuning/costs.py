@@ -12,7 +12,6 @@ from typing import Protocol
 from ..bench.comparing.decisions import CLAIM_LEAST_PROCESSES, LOOKS_MOST, Effort
 from ..bench.guard.checked_steps import LEAST_STEPS
 from ..bench.guard.guard import STEPS
-from ..bench.workers.starting import START_OVERLAP
 from ..records.observation import Observation
 from ..records.plan import Plan
 
@@ -70,8 +69,8 @@ class Costs:
         start = observation.start_seconds
         affordable = int(_GUARD_SHARE * budget / (_GUARD_WORKERS * step))
         guard_steps = max(LEAST_STEPS, min(STEPS, affordable))
-        pair = START_OVERLAP * start + 2 * pair_steps * step
-        guard_start = 1.5 * START_OVERLAP * start
+        pair = 2 * (start + pair_steps * step)
+        guard_start = _GUARD_WORKERS * start
         return cls(
             guard=guard_start + _GUARD_WORKERS * guard_steps * step,
             pair=pair,

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median, stdev
 
 from ..bench.comparing.statistics import mean_interval, t_quantile
-from ..bench.workers.starting import START_OVERLAP
 from ..records.run_forecast import Assumed, ForecastPart, RunForecast, RunLength, SeenProcess, Span
 from ..records.trial import Ratio
 from .run_ends import Between, Tail, between_part
@@ -233,15 +232,13 @@ def _start(seen: Measured) -> tuple[ForecastPart, Span]:
 
 
 def _set_up(seen: Measured) -> Span:
-    """Processes of a pair may set up at the same time, so alone, one takes less. What lasts was made by one
-    process, and counts for the first run.
-    """
+    """What lasts was made by one process, and counts for the first run."""
     lasting = around(seen.lasting_seconds, SEEN_ONCE)
     value = seen.setup_seconds - lasting.value
     pairs = zip(seen.plain, seen.planned, strict=True)
     once = several([(max(0.0, b.setup_seconds - a.setup_seconds),) for a, b in pairs], 1.0)
-    low = min(value / START_OVERLAP, value - once.value + once.low)
-    return independent([Span(value, max(0.0, low), value - once.value + once.high), lasting])
+    low, high = (value - once.value + one for one in (once.low, once.high))
+    return independent([Span(value, max(0.0, low), high), lasting])
 
 
 # ---- all of them

@@ -74,12 +74,20 @@ def test_a_process_alone_is_warmed_up_and_trains_one_block() -> None:
         assert worker.log == ["paused", "malloc x 30", "paused", "malloc x 11", "paused", "paused"]
 
 
-def test_two_are_started_side_by_side_and_train_one_after_the_other() -> None:
+def test_of_two_each_starts_while_no_other_runs() -> None:
     trials = PaperTrials(effects={"malloc": 0.95})
-    started: list[int] = []
-    trials.on_start = lambda _: started.append(sum(not worker.stopped for worker in trials.workers))
+    running: list[int] = []
+    there: list[int] = []
+
+    def start(_: PaperWorker) -> None:
+        left = [worker for worker in trials.workers if not worker.stopped]
+        there.append(len(left))
+        running.append(sum(worker.running for worker in left))
+
+    trials.on_start = start
     confirmed(trials, Effort(4, 6))
-    assert started == [2] * 14
+    assert running == [1] * 14
+    assert there == [1, 2] * 7
 
 
 @pytest.mark.attack("truth")

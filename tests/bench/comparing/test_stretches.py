@@ -169,8 +169,8 @@ def test_a_pair_is_foreseen_once_it_is_known() -> None:
     assert bench.seconds_of_pair(BASELINE, QUICK, early=False) is None
     bench.seek(BASELINE, QUICK, 1e6)
     early, late = (bench.seconds_of_pair(BASELINE, QUICK, early=early) for early in (True, False))
-    assert early == pytest.approx(1.6 * START_SECONDS + 2 * (0.09 + 4.4))
-    assert late == pytest.approx(1.6 * START_SECONDS + 2 * (0.39 + 4.01 + 4.4))
+    assert early == pytest.approx(2 * START_SECONDS + 2 * (0.09 + 4.4))
+    assert late == pytest.approx(2 * START_SECONDS + 2 * (0.39 + 4.01 + 4.4))
 
 
 @pytest.mark.attack("truth")

@@ -19,7 +19,6 @@ from hasten.bench.guard.guard import closer_look, each_alone, guard
 from hasten.bench.guard.judging import verdict_on
 from hasten.bench.trials import Trials
 from hasten.bench.workers.ending import BudgetOver
-from hasten.bench.workers.starting import wait_all_started
 from hasten.records.comparison import LossCurve
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.verdict import GuardVerdict
@@ -61,7 +60,8 @@ def test_a_baseline_in_float64_tells_how_far_each_tensor_is_rounded(trials: Tria
         trials.worker(BASELINE, seed=1, traced=True) as plain,
         trials.worker(BASELINE, seed=1, traced=True, doubled=True) as doubled,
     ):
-        wait_all_started([plain, doubled])
+        plain.wait_started()
+        doubled.wait_started()
         _, (exact,) = watch(plain, [doubled], STEPS, trials.aside, trials.limit)
     assert exact.failed == ""
     assert [check.step for check in exact.checks] == [1, 2, 10, 21, 30]

@@ -14,7 +14,6 @@ import pytest
 from hasten.bench.guard.checked_steps import Watched, watch
 from hasten.bench.guard.judging import verdict_on
 from hasten.bench.guard.single_steps import ROUNDING
-from hasten.bench.workers.starting import wait_all_started
 from hasten.inside.job import Perturbation
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.verdict import GuardVerdict
@@ -63,7 +62,8 @@ def trainings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trainings]:
                 for worker in workers.values():
                     stack.enter_context(worker)
                 reference, *others = workers.values()
-                wait_all_started([reference, *others])
+                for worker in workers.values():
+                    worker.wait_started()
                 first, watched = watch(reference, others, STEPS, trials.aside, trials.limit)
                 found |= {(kind, name): one for name, one in zip(workers, [first, *watched], strict=True)}
         yield found

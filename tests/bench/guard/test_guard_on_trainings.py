@@ -14,7 +14,6 @@ from hasten.bench.guard.judging import judge
 from hasten.bench.guard.single_steps import ROUNDING
 from hasten.bench.stage import Stage
 from hasten.bench.trials import Trials
-from hasten.bench.workers.starting import wait_all_started
 from hasten.inside.job import Perturbation
 from hasten.machine import this_machine
 from hasten.records.plan import BASELINE, Plan
@@ -84,7 +83,8 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Traces:
             plan = Plan({"bf16": {}}) if name == "bf16" else BASELINE
             worker = trials.worker(plan, seed=11, traced=True, perturbation=noises.get(name), argv=argv)
             workers[name] = stack.enter_context(worker)
-        wait_all_started(list(workers.values()))
+        for worker in workers.values():
+            worker.wait_started()
         for name, worker in workers.items():
             worker.steps(STEPS - 1)
             found[name] = worker.trace()

@@ -11,7 +11,6 @@ from statistics import median
 
 from ...records.observation import Step
 from ...records.plan import BASELINE, Plan
-from ..workers.starting import START_OVERLAP
 
 _LATEST = 3  # pairs whose median counts
 
@@ -42,7 +41,7 @@ class PairCosts:
         """Seconds of a pair whose processes train ``plainly`` in plain training, ``in_steps`` of it in
         regular steps.
         """
-        besides = median(self._besides) if self._besides else START_OVERLAP * self.start_seconds
+        besides = median(self._besides) if self._besides else 2 * self.start_seconds
         return besides + sum(self._seconds_of(plan, of, min(of, in_steps)) for plan, of in plainly.items())
 
     def _seconds_of(self, plan: Plan, plainly: float, in_steps: float) -> float:

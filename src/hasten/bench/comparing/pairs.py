@@ -20,7 +20,6 @@ from ...records.trial import Trial
 from ..base import batches_ahead, without_effect
 from ..trials import Trials
 from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
-from ..workers.starting import START_OVERLAP, wait_all_started
 from ..workers.worker import Worker
 from .epoch_ends import EpochEnds
 from .first_steps import SECOND_LOOK, hopeless
@@ -137,8 +136,8 @@ class PairsBench:
         )
 
     def singles(self, plans: Sequence[Plan]) -> list[float]:
-        """Seconds per sample of one fresh process for each of ``plans``, started at the same time: one block
-        each, as in a pair. Enough to detect a slow process.
+        """Seconds per sample of one fresh process for each of ``plans``, started one after the other: one
+        block each, as in a pair. Enough to detect a slow process.
 
         Raises MeasureFailed, ScriptOver, BudgetOver, PlanRefused, WorkerError.
         """
@@ -146,7 +145,7 @@ class PairsBench:
         for plan in plans:
             self._trials.rehearse(plan)
         with ExitStack() as stack:
-            workers = [stack.enter_context(self._worker(plan)) for plan in plans]
+            workers = [self._started(plan, stack) for plan in plans]
             self._begin(workers)
             for plan, worker in zip(plans, workers, strict=True):
                 with self._trials.stopwatch.on("timing"):
@@ -183,7 +182,7 @@ class PairsBench:
             raise MeasureFailed(self._rhythm.too_short(_BLOCKS, 1 + self._warmup_steps))
         with ExitStack() as stack:
             order = first, second = (a, b) if a_first else (b, a)
-            workers = {plan: stack.enter_context(self._worker(plan)) for plan in order}
+            workers = {plan: self._started(plan, stack) for plan in order}
             self._begin([workers[plan] for plan in order])
             settled = {plan: len(worker.history) for plan, worker in workers.items()}
             blocks: dict[Plan, list[Block]] = {a: [], b: []}
@@ -209,7 +208,7 @@ class PairsBench:
                 step_seconds_b=median(block.step_seconds for block in blocks[b]),
                 proofs=proofs,
                 lasting_seconds=max(0.0, lasting_seconds(proofs) - lasting_seconds(of_a)),
-                setups_seconds=_beside(workers[a].setup_seconds, workers[b].setup_seconds),
+                setups_seconds=workers[a].setup_seconds + workers[b].setup_seconds,
                 a=seen_process(workers[a], of_a, blocks[a], settled[a], self._rhythm),
                 b=seen_process(workers[b], proofs, blocks[b], settled[b], self._rhythm),
             )
@@ -257,19 +256,23 @@ class PairsBench:
         return timed
 
     def _begin(self, workers: Sequence[Worker]) -> None:
-        """Train until all are stopped where blocks can be timed. A worker that waits is stopped, too: threads
-        that spin would keep the others' processors busy.
-        """
-        with self._trials.stopwatch.on("starting"):
-            wait_all_started(workers)
-            for worker in workers:
-                worker.pause()
+        """Train until all are stopped where blocks can be timed."""
         with self._trials.stopwatch.on("settling"):
             before = self._quiet.begin()
             for worker in workers:
                 worker.resume()
                 self._settle(worker)
             self._settled_beside_others = self._quiet.others_since(before)
+
+    def _started(self, plan: Plan, stack: ExitStack) -> Worker:
+        """A worker that has come to its first step and is stopped there, before another starts: threads that
+        compute before it would wait for each other, and threads that spin keep the others' processors busy.
+        """
+        worker = stack.enter_context(self._worker(plan))
+        with self._trials.stopwatch.on("starting"):
+            worker.wait_started()
+            worker.pause()
+        return worker
 
     def _settle(self, worker: Worker) -> None:
         """Train untimed steps to warm up."""
@@ -292,8 +295,3 @@ class PairsBench:
 
 class MeasureFailed(Exception):
     """The measured plan cannot win; the message is the reason."""
-
-
-def _beside(a: float, b: float) -> float:
-    """The duration of two set-ups made at the same time."""
-    return max(a, b, START_OVERLAP / 2 * (a + b))

@@ -14,7 +14,6 @@ from dataclasses import replace
 from ...records.plan import Plan
 from ...records.run_forecast import SeenProcess
 from ...records.trial import Proof, Trial
-from ..workers.starting import wait_all_started
 from ..workers.worker import Worker
 from .pair import Pair
 from .pairs import Enough, MeasureFailed, PairsBench
@@ -44,7 +43,7 @@ class StartBench(PairsBench):
         return 1
 
     def _pair(self, a: Plan, b: Plan, a_first: bool) -> Pair:
-        found = {plan: self._started(plan) for plan in ((a, b) if a_first else (b, a))}
+        found = {plan: self._start_of(plan) for plan in ((a, b) if a_first else (b, a))}
         (seconds_a, _), (seconds_b, all_proofs) = found[a], found[b]
         return Pair(
             log_ratio=math.log(seconds_b / seconds_a),
@@ -58,11 +57,11 @@ class StartBench(PairsBench):
             b=SeenProcess(seconds_b, 0.0, 0.0),
         )
 
-    def _started(self, plan: Plan) -> tuple[float, Sequence[Proof]]:
+    def _start_of(self, plan: Plan) -> tuple[float, Sequence[Proof]]:
         """Seconds to the first step's end of a process that has the machine to itself, and its proofs."""
         with self._trials.worker(plan) as worker:
             with self._trials.stopwatch.on("starting"):
-                wait_all_started([worker])
+                worker.wait_started()
             proofs = worker.proofs()  # which also tell how long its start took
             return _start(worker), proofs
 

@@ -26,8 +26,7 @@ from ...records.trace import StepTrace
 from ...records.verdict import GuardVerdict
 from ..trials import Trials
 from ..workers.ending import BudgetOver, ScriptOver
-from ..workers.starting import wait_all_started
-from .checked_steps import Check, Watched, go_on_to, watch
+from .checked_steps import Check, Watched, started, watch
 from .judging import differing
 from .single_steps import ROUNDING
 
@@ -123,14 +122,9 @@ def more_baselines(
     times, share = (TIMES, SHARE) if amplified else (1.0, 1.0)
     noises = [Perturbation(times * ROUNDING[precision], draws, one, before) for one in seeds]
     with ExitStack() as stack:
-        workers = [
-            stack.enter_context(trials.worker(BASELINE, seed=seed, traced=True, perturbation=perturbation))
-            for perturbation in (None, *noises)
-        ]
-        wait_all_started(workers)
-        for worker in workers:
-            go_on_to(worker, before, BASELINE)
-        reference, *others = workers
+        reference, *others = (
+            started(stack, trials, BASELINE, seed, before, noise) for noise in (None, *noises)
+        )
         first, watched = watch(reference, others, steps, trials.aside, trials.limit, before)
     noisier = [check for one in watched for check in one.checks] if amplified else []
     return More([counted(first, one, share, draws) for one in watched], noisier, len(first.trace))

@@ -20,7 +20,6 @@ from ...records.trial import Proof
 from ...records.verdict import Difference, GuardVerdict, Invariants
 from ..trials import Trials
 from ..workers.ending import PlanRefused, ScriptOver
-from ..workers.starting import wait_all_started
 from ..workers.worker import Worker
 from .checked_steps import LEAST_STEPS
 from .unchecked import not_checked, unless_idle
@@ -40,8 +39,9 @@ def guard_change(trials: Trials, plan: Plan, changing: Sequence[str], seed: int,
         trials.rehearse(plan)
         with ExitStack() as stack:
             reference = stack.enter_context(trials.worker(BASELINE, seed=seed, traced=True))
+            reference.wait_started()
             candidate = stack.enter_context(trials.worker(plan, seed=seed, traced=True))
-            wait_all_started([reference, candidate])
+            candidate.wait_started()
             reference.steps(_SETTLED - 1)
             plain = _shapes_in(reference)
             candidate.steps(starts_after(plan) + _SETTLED - 1)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from ...inside.job import Perturbation
 from ...records import messages
 from ...records.plan import Plan
 from ...records.trace import Trace
 from ...records.trial import Proof
+from ..base import process_part
+from ..trials import Trials
 from ..workers.ending import PlanRefused, ScriptEnded, ScriptOver
 from ..workers.limit import Limit
 from ..workers.worker import Worker
@@ -54,8 +57,28 @@ class Watched:
     before: Trace = ()
 
 
-def go_on_to(worker: Worker, before: int, plan: Plan) -> None:
-    """Train on to the end of the first step after ``before`` steps. That one is under ``plan``."""
+def started(
+    stack: ExitStack,
+    trials: Trials,
+    plan: Plan,
+    seed: int,
+    before: int = 0,
+    noise: Perturbation | None = None,
+) -> Worker:
+    """A traced worker at the end of the first step after ``before`` steps that are the baseline's. That one
+    is under ``plan``. Start one after the other: programs that compute before their first step would wait for
+    each other's threads.
+
+    Raises PlanRefused, ScriptOver or WorkerError.
+    """
+    begun_with = process_part(plan) if before else plan
+    worker = stack.enter_context(trials.worker(begun_with, seed=seed, traced=True, perturbation=noise))
+    worker.wait_started()
+    _go_on_to(worker, before, plan)
+    return worker
+
+
+def _go_on_to(worker: Worker, before: int, plan: Plan) -> None:
     if before > 1:
         worker.steps(before - 1)
     if before:

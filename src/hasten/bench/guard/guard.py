@@ -19,13 +19,11 @@ from ...errors import WorkerError
 from ...inside.job import Perturbation
 from ...records.plan import BASELINE, Plan
 from ...records.verdict import GuardVerdict
-from ..base import process_part
 from ..trials import Trials
 from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
-from ..workers.starting import wait_all_started
 from ..workers.worker import Worker
 from .amplified import More, by_more_baselines
-from .checked_steps import Check, Watched, go_on_to, watch
+from .checked_steps import Check, Watched, started, watch
 from .departures import gradient_departures
 from .judging import apart_before, steps_to_leave, verdict_on
 from .single_steps import ROUNDING, TURNED
@@ -108,14 +106,10 @@ def three_trainings(
     noise = Perturbation(ROUNDING[precision], redraw=draws, seed=seed, after=before)
     trials.rehearse(plan)
     with ExitStack() as stack:
-        reference = stack.enter_context(trials.worker(BASELINE, seed=seed, traced=True))
-        perturbed = stack.enter_context(trials.worker(BASELINE, seed=seed, traced=True, perturbation=noise))
-        begun_with = process_part(plan) if before else plan
-        candidate = stack.enter_context(trials.worker(begun_with, seed=seed, traced=True))
-        wait_all_started([reference, perturbed, candidate])
-        for worker, wanted in ((reference, BASELINE), (perturbed, BASELINE), (candidate, plan)):
-            go_on_to(worker, before, wanted)
-        both = [perturbed, candidate]
+        reference, *both = (
+            started(stack, trials, one, seed, before, perturbation)
+            for one, perturbation in ((BASELINE, None), (BASELINE, noise), (plan, None))
+        )
         first, (second, third) = watch(reference, both, steps, trials.aside, trials.limit, before)
     return first, second, third
 
@@ -143,29 +137,18 @@ def closer_look(
     for plan in plans:
         trials.rehearse(plan)
     with ExitStack() as stack:
-
-        def worker(plan: Plan, noise: float = 0.0, seed_of_noise: int = 0) -> Worker:
-            perturbation = Perturbation(noise, draws, seed_of_noise, before) if noise else None
-            begun_with = process_part(plan) if before else plan
-            return stack.enter_context(
-                trials.worker(begun_with, seed=seed, traced=True, perturbation=perturbation)
-            )
-
-        baselines = [worker(BASELINE), worker(BASELINE, usual, seed + 1), worker(BASELINE, larger, seed + 2)]
+        noises = [Perturbation(size, draws, seed + n, before) for n, size in ((1, usual), (2, larger))]
+        baselines = [started(stack, trials, BASELINE, seed, before, noise) for noise in (None, *noises)]
         verdicts: list[GuardVerdict | None] = []
         planned: list[Worker] = []
-        for each, plan in [(worker(plan), plan) for plan in plans]:
+        for plan in plans:
             try:
-                each.wait_started()
-                go_on_to(each, before, plan)
+                each = started(stack, trials, plan, seed, before)
             except (PlanRefused, ScriptOver, WorkerError) as error:
                 verdicts.append(not_checked(error))
                 continue
             verdicts.append(None)
             planned.append(each)
-        wait_all_started(baselines)
-        for each in baselines:
-            go_on_to(each, before, BASELINE)
         exactly = [] if before else _in_float64(trials, seed, stack)  # which would differ before
         reference, *others = [*baselines, *planned, *exactly]
         first, (perturbed, grown, *rest) = watch(reference, others, steps, trials.aside, trials.limit, before)

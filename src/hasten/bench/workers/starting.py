@@ -6,13 +6,11 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import IO
 
 from .output import Output, open_output
-from .worker import Worker
 
 START_SECONDS = 600.0  # a script may take long to prepare its first step
 START_OVERLAP = 1.6  # time for two workers to start at the same time, in units of one start
@@ -68,10 +66,3 @@ def signals_held() -> Iterator[None]:
             signal.signal(number, handler)
         for late in came:
             signal.raise_signal(late)
-
-
-def wait_all_started(workers: Sequence[Worker]) -> None:
-    """Several workers may prepare at the same time: only their steps are timed."""
-    deadline = time.monotonic() + START_SECONDS
-    for worker in workers:
-        worker.wait_started(max(1.0, deadline - time.monotonic()))
