@@ -30,7 +30,6 @@ from tests.scripts.trial import trials_for
 from hasten.bench.guard.checked_steps import Watched, watch
 from hasten.bench.guard.departures import departure
 from hasten.bench.guard.single_steps import ROUNDING
-from hasten.bench.workers.starting import wait_all_started
 from hasten.inside.job import Perturbation
 from hasten.machine import this_machine
 from hasten.records.plan import BASELINE, Plan
@@ -85,7 +84,8 @@ def one_run(name: str, seed: int) -> dict[str, Any]:
             for times, one in noises
         ]
         others.append(stack.enter_context(trials.worker(HARMLESS, seed=seed, traced=True)))
-        wait_all_started([reference, *others])
+        for worker in (reference, *others):
+            worker.wait_started()
         first, watched = watch(reference, others, STEPS, trials.aside, trials.limit)
     return {
         **{"script": name, "seed": seed, "rounding": "float32"},

@@ -30,7 +30,6 @@ from .workers.ending import (
     too_short,
 )
 from .workers.printed import difference
-from .workers.starting import START_OVERLAP
 
 if TYPE_CHECKING:
     from .trials import Trials
@@ -41,13 +40,14 @@ _MOST_STEPS = 400  # after the first
 _SECONDS = 5.0  # for these
 _PATIENCE = 4  # the ranks may take this many times as long: they are not at their best yet
 _AT_ONCE = 10
+_TWO_STARTS = 1.6  # the time of one, for two ranks that start at the same time
 
 
 def foreseen(start_seconds: float) -> float:
     """Seconds that a brief rehearsal takes if a process needs ``start_seconds`` to its first step: one alone,
     and the ranks, which share the machine.
     """
-    return (1 + START_OVERLAP) * start_seconds
+    return (1 + _TWO_STARTS) * start_seconds
 
 
 def rehearse(trials: Trials, wish: Wish, briefly: bool = False) -> Findings:

@@ -17,7 +17,7 @@ from .pairs import MeasureFailed, PairsBench
 
 Clock = Callable[[], float]
 
-_AT_ONCE = 2  # started at the same time, as in a pair
+_AT_ONCE = 2  # as in a pair
 
 
 def confirm(bench: PairsBench, a: Plan, b: Plan, effort: Effort, clock: Clock = time.monotonic) -> Trial:

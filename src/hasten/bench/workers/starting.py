@@ -13,7 +13,6 @@ from typing import IO
 from .output import Output, open_output
 
 START_SECONDS = 600.0  # a script may take long to prepare its first step
-START_OVERLAP = 1.6  # time for two workers to start at the same time, in units of one start
 
 
 def start_process(
