@@ -109,9 +109,18 @@ def test_other_parts_of_a_run_take_more_of_it_when_steps_are_shorter() -> None:
     assert bounds.adopting(found).of(FUSED) == pytest.approx(bound_of(0.2 * 0.5 / 1.5))
 
 
-def test_a_comparison_that_timed_no_phases_changes_nothing() -> None:
+def test_a_comparison_that_timed_no_phases_tells_the_time_of_a_step() -> None:
+    """A phase may take as long as before: then it takes more of a step, and all of it at most."""
+    bounds = Bounds.seen(taking(data=0.6))
+    faster = bounds.adopting(trial([0.5] * 6, Plan({"a": {}})))
+    assert faster == replace(bounds, step=0.5)
+    assert faster.share(CATALOG["dataset_in_ram"]) == 1.0
+
+
+def test_a_comparison_of_other_parts_of_a_run_changes_nothing() -> None:
     bounds = Bounds.seen(taking(data=0.5))
-    assert bounds.adopting(trial([0.5] * 6, Plan({"a": {}}))) == bounds
+    evaluated = trial([0.5] * 6, Plan({"a": {}})).over_stretches(("evaluation",), ())
+    assert bounds.adopting(evaluated) == bounds
 
 
 class TimingPhases(ScriptedBench):

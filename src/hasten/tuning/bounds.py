@@ -59,7 +59,7 @@ class Bounds:
         also = _WAITS_TOO if "data" in technique.phases else ()
         taken = sum(self.phases.get(name, 0.0) for name in technique.phases)
         taken += sum(self.others.get(name, 0.0) for name in also)
-        return taken / (self.step + sum(self.others.values()))
+        return min(1.0, taken / (self.step + sum(self.others.values())))
 
     def why_not(self, technique: type[Technique]) -> WhyNot | None:
         """Why it is not worth trying; None if it may be."""
@@ -69,10 +69,12 @@ class Bounds:
         return WhyNot("small phases", parts=technique.phases, share=self.share(technique), bound=bound)
 
     def adopting(self, trial: Trial) -> Bounds:
-        """The bounds once the trial's ``b`` is adopted; unchanged if its phases were not timed."""
-        if not (trial.phases_b and self.phases and trial.ratio is not None):
+        """The bounds once the trial's ``b`` is adopted. Phases that were not timed may take as long as ever."""
+        if trial.ratio is None or trial.parts:  # it was not compared by steps
             return self
         step = self.step * trial.ratio.value
+        if not (trial.phases_b and self.phases):
+            return replace(self, step=step)
         each = step / sum(trial.phases_b.values())
         return replace(self, step=step, phases={name: each * taken for name, taken in trial.phases_b.items()})
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from ..records.plan import BASELINE, Plan
 from ..records.reasons import WhyNot
-from ..records.trial import Trial, Unseen
+from ..records.trial import Unseen
 from .candidate import Candidate
 from .candidates import LEAST_SHARE
 from .comparisons import Comparisons
@@ -72,11 +72,6 @@ def grown_large(candidates: Sequence[Candidate], step: float) -> list[Candidate]
     """Those whose part of the run takes a good share of it, largest first."""
     grown = [one for one in candidates if share_of_faster(one.share or 0.0, step) >= GROWN_SHARE]
     return sorted(grown, key=lambda candidate: -(candidate.share or 0.0))
-
-
-def step_ratio(trial: Trial) -> float:
-    """By how much a trial's winner changes the time of a step; 1 where it was not compared by steps."""
-    return trial.ratio.value if trial.ratio is not None and not trial.parts else 1.0
 
 
 def too_long(comparisons: Comparisons, plan: Plan, candidate: Candidate) -> WhyNot:

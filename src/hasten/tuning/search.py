@@ -23,7 +23,7 @@ from .ablation import Ablation
 from .bounds import Bounds
 from .candidate import Candidate
 from .comparisons import TOGETHER, Comparisons
-from .outside import divided, grown_large, large, share_of_faster, step_ratio, too_long, weighed
+from .outside import divided, grown_large, large, share_of_faster, too_long, weighed
 from .reasons import reason_of
 
 _ALONE = "it shortens only the start, and nothing else was found: to use it, name it by --use"
@@ -38,7 +38,6 @@ class Search:
         self._bounds = bounds or Bounds()
         self.found = BASELINE  # the plan so far
         self._by_itself = BASELINE  # what was found for other parts of a run
-        self._step = 1.0  # the time of a step under the plan so far, of a plain one's
         self._catalog: dict[str, type[Technique]] = dict(CATALOG)
 
     @property
@@ -119,9 +118,9 @@ class Search:
         """Try what takes a good part of the run by now, in combination with what was found. It is set aside
         like what was tried by itself; returns what is left to try.
         """
-        steps, grown = self.found, grown_large(outside, self._step)
+        steps, grown = self.found, grown_large(outside, self._bounds.step)
         for candidate in grown:
-            share = share_of_faster(candidate.share or 0.0, self._step)
+            share = share_of_faster(candidate.share or 0.0, self._bounds.step)
             self._try_stretches(candidate, share * self._comparisons.seconds_left)
         found = self.found.only(set(self.found.techniques) - set(steps.techniques))
         self._by_itself, self.found = Plan({**self._by_itself.techniques, **found.techniques}), steps
@@ -276,7 +275,7 @@ class Search:
     def _try(self, candidate: Candidate, seconds: float) -> list[str]:
         """Adopt the best of the candidate's winning options; returns what is new in the plan."""
         name, plan, bounds = candidate.technique.name, self.found, self._bounds
-        best, best_upper, step = plan, KEEP_BELOW, self._step
+        best, best_upper = plan, KEEP_BELOW
         for number, settings in enumerate(candidate.options):
             wanted = candidate.added_to(plan, number)
             if not self._comparisons.affords(plan, wanted):
@@ -290,10 +289,9 @@ class Search:
             kept, reason = self._comparisons.judged(trial, won, self._with_rest(trial.b))
             if kept:
                 best, best_upper, bounds = trial.b, trial.upper(), self._bounds.adopting(trial)
-                step = self._step * step_ratio(trial)
             along = wanted.only(set(wanted.techniques) - {name, *plan.techniques})
             self._comparisons.record(name, settings, trial, kept, replace(reason, along=along))
-        self.found, self._bounds, self._step = best, bounds, step
+        self.found, self._bounds = best, bounds
         return [one for one in best.techniques if one not in plan.techniques]
 
     def _out_of_time(self, name: str, options: Sequence[Settings]) -> None:
