@@ -69,7 +69,9 @@ class Bounds:
         return WhyNot("small phases", parts=technique.phases, share=self.share(technique), bound=bound)
 
     def adopting(self, trial: Trial) -> Bounds:
-        """The bounds once the trial's ``b`` is adopted. Phases that were not timed may take as long as ever."""
+        """The bounds once the trial's ``b`` is adopted. Phases that were not timed may take as long
+        as before.
+        """
         if trial.ratio is None or trial.parts:  # it was not compared by steps
             return self
         step = self.step * trial.ratio.value
