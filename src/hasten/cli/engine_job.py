@@ -108,7 +108,6 @@ def _environment(engine: str, arguments: SimpleNamespace) -> dict[str, str]:
     if does.starts_hasten:
         return carried
     launched = Launched(
-        engine=engine,
         threads=os.environ.get("OMP_NUM_THREADS", "") if does.like_here else "",
         interface=arguments.interface or "",
         group_timeout_seconds=arguments.group_timeout or PATIENCE_SECONDS,

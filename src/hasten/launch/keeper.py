@@ -73,11 +73,6 @@ class Keeper:
         with self._changed:
             self._changed.wait_for(lambda: all(guest.left for guest in self._guests.values()), seconds)
 
-    def wait_for(self, condition: Callable[[Failure | None], bool], seconds: float) -> None:
-        """Return once ``condition`` holds of the failure (None: there is none), or after ``seconds``."""
-        with self._changed:
-            self._changed.wait_for(lambda: condition(self._failure), seconds)
-
     def close(self) -> None:
         self._closed = True
         self._listener.close()

@@ -70,7 +70,6 @@ class Launched:
     say.
     """
 
-    engine: str
     threads: str = ""
     interface: str = ""
     group_timeout_seconds: float = PATIENCE_SECONDS

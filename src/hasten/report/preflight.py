@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..records.preflight import Fault, Preflight
 from ..units import bytes_words
+from .forecast import counted
 
 
 def lines_of(found: Preflight) -> list[str]:
@@ -46,7 +47,7 @@ def in_words(fault: Fault) -> str:
 def summary(found: Preflight) -> str:
     """The result of a check of the hosts, in one line."""
     ranks = sum(len(host.ranks) for host in found.hosts)
-    many = f"{_many(len(found.hosts), 'host')}, {_many(ranks, 'rank')}"
+    many = f"{counted(len(found.hosts), 'host')}, {counted(ranks, 'rank')}"
     if not found.ready:
         return f"{many}: they cannot train together as they are"
     ways = [link for link in found.links if not link.failed]
@@ -58,10 +59,6 @@ def summary(found: Preflight) -> str:
         f"{many}: alike; the slowest link, {pair}, has {slowest.latency_seconds * 1e3:.2f} ms and "
         f"{slowest.bytes_per_second / 1e6:.0f} MB/s"
     )
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _numbers(ranks: Sequence[int]) -> str:

@@ -42,7 +42,7 @@ def promising(facts: Facts, tuning: RunTuning, plan: Plan) -> list[Trying]:
     shares = _shares(facts.observation.steps, facts.observation.cycle)
     for name, technique in CATALOG.items():
         settings = _settings(technique, facts, tuning) if name not in plan.techniques else []
-        if not settings or technique.refuse(facts):
+        if not settings:
             continue
         share = sum(shares.get(phase, 0.0) for phase in technique.phases)
         if facts.on_cpu and technique.phases and shares and share < _LEAST_SHARE:
@@ -53,12 +53,12 @@ def promising(facts: Facts, tuning: RunTuning, plan: Plan) -> list[Trying]:
 
 
 def _settings(technique: type[Technique], facts: Facts, tuning: RunTuning) -> list[Settings]:
-    if technique.scope != "live" or technique.parts != ("steps",):
+    if technique.scope != "live" or technique.parts != ("steps",) or technique.refuse(facts):
         return []
     passed = tuning.passed.techniques.get(technique.name)
     if passed is not None:
         return [passed]
-    if technique.not_tried or technique.refuse(facts):
+    if technique.not_tried:
         return []
     return [one for one in technique.options(facts) if technique.risk_of(one, facts) == "exact"]
 

@@ -16,7 +16,7 @@ class Does:
     """What an engine does by itself.
 
     ``elastic``: goes on if hosts come and go; ``restarts``: restarts ranks when one has failed;
-    ``meets``: finds where ranks meet; ``hosts``: knows which hosts there are; ``submits``: hands the job to a
+    ``hosts``: knows which hosts there are; ``submits``: hands the job to a
     queue, which outlives us; ``like_here``: its hosts have the files of this one at the same places;
     ``starts_hasten``: on one host it starts hasten itself, which starts the ranks; ``contains``: in an image;
     ``renders_only``: makes a file or a command for others to start, and starts nothing.
@@ -24,7 +24,6 @@ class Does:
 
     elastic: bool = False
     restarts: bool = False
-    meets: bool = False
     hosts: bool = False
     submits: bool = False
     like_here: bool = True

@@ -23,7 +23,7 @@ _AMOUNT = re.compile(r"([A-Za-z][A-Za-z0-9_./-]{0,127})=([A-Za-z0-9_.:+-]{1,64})
 class Exporter(LaunchEngine):
     """Prints a file, and starts nothing."""
 
-    does = Does(meets=True, hosts=True, like_here=False, contains=True, renders_only=True)
+    does = Does(hosts=True, like_here=False, contains=True, renders_only=True)
 
     def available(self) -> str | None:
         return None

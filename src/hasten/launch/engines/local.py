@@ -10,7 +10,7 @@ class Local(LaunchEngine):
     """What ``hasten run --nproc-per-node`` does without an engine."""
 
     name = "local"
-    does = Does(meets=True, like_here=False, starts_hasten=True)  # nothing need go along
+    does = Does(like_here=False, starts_hasten=True)  # nothing need go along
 
     def available(self) -> str | None:
         return None

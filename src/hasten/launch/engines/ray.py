@@ -25,7 +25,7 @@ class Ray(LaunchEngine):
     """Needs the extra ray, and a cluster whose address is in RAY_ADDRESS, or one that runs here."""
 
     name = "ray"
-    does = Does(restarts=True, meets=True, hosts=True)
+    does = Does(restarts=True, hosts=True)
 
     def available(self) -> str | None:
         if importlib.util.find_spec("ray") is None:

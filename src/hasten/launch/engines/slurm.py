@@ -32,7 +32,7 @@ class Slurm(LaunchEngine):
     """Knows its hosts, and finds where ranks meet."""
 
     name = "slurm"
-    does = Does(restarts=True, meets=True, hosts=True, submits=True)
+    does = Does(restarts=True, hosts=True, submits=True)
 
     def available(self) -> str | None:
         missing = [name for name in _PROGRAMS if not path_of(name)]
