@@ -68,7 +68,7 @@ def test_the_table_says_what_engines_do() -> None:
 
 def test_what_is_set_is_told() -> None:
     text = PAGE.read_text()
-    for name in variables_of(Launched(interface="eth0"), {}):
+    for name in variables_of(Launched("", interface="eth0"), {}):
         assert name in text or name.startswith("HASTEN_"), name
 
 

@@ -10,7 +10,7 @@ from hasten.launch.launched_rank import LaunchedRank
 from hasten.launch.told_rank import VARIABLE, network_of, take, variables_of
 from hasten.records.launch_job import Launched
 
-TOLD = Launched(interface="eth1", group_timeout_seconds=60.0)
+TOLD = Launched("", interface="eth1", group_timeout_seconds=60.0)
 
 
 def test_what_is_told_is_taken_and_nothing_of_it_is_left() -> None:
@@ -29,7 +29,7 @@ def test_what_others_have_put_there_is_told(text: str) -> None:
 
 def test_the_users_own_stand() -> None:
     own = {"OMP_NUM_THREADS": "3", "GLOO_SOCKET_IFNAME": "ib0", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "0"}
-    told = Launched(threads="3", interface="eth1")
+    told = Launched("3", interface="eth1")
     environment = {**own, **variables_of(told, own)}
     take(environment)
     assert {name: environment[name] for name in own} == own
@@ -37,7 +37,7 @@ def test_the_users_own_stand() -> None:
 
 
 def test_a_launchers_number_of_threads_is_not_taken_for_the_users() -> None:
-    environment = {**variables_of(Launched(threads="3"), {}), "OMP_NUM_THREADS": "1"}
+    environment = {**variables_of(Launched("3"), {}), "OMP_NUM_THREADS": "1"}
     take(environment)
     assert environment["OMP_NUM_THREADS"] == "3"
 
@@ -47,7 +47,7 @@ def test_a_store_is_not_shared_with_ranks_that_may_be_killed() -> None:
 
 
 def test_without_an_interface_none_is_set() -> None:
-    assert not [name for name in variables_of(Launched(), {}) if name.endswith("IFNAME")]
+    assert not [name for name in variables_of(Launched(""), {}) if name.endswith("IFNAME")]
 
 
 ACROSS = LaunchedRank("torchrun", 0, 2, 0, 1, "")

@@ -48,7 +48,7 @@ def from_json(kind: type[R], data: Any) -> R:
     """The record of type ``kind`` that ``data`` describes.
 
     Unknown keys are ignored and missing ones take the field's default, so that a journal written by another
-    version can be read. Raises TypeError if a required field is missing.
+    version can be read. Raises TypeError if a required field is missing, or where something else stands.
     """
     return typing.cast(R, _decode(kind, data))
 
@@ -64,6 +64,8 @@ def _decode(kind: Any, data: Any) -> Any:
     if hasattr(kind, "from_json"):
         return kind.from_json(data)
     if is_dataclass(kind):
+        if not isinstance(data, Mapping):
+            raise TypeError(f"{data!r} is no {getattr(kind, '__name__', kind)}")
         types_of = _types_of(typing.cast("type[Any]", kind))
         known = {name: _decode(of, data[name]) for name, of in types_of.items() if name in data}
         return typing.cast(Any, kind)(**known)

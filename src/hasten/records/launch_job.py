@@ -70,6 +70,6 @@ class Launched:
     say.
     """
 
-    threads: str = ""
+    threads: str
     interface: str = ""
     group_timeout_seconds: float = PATIENCE_SECONDS
