@@ -64,7 +64,7 @@ class Tuned:
         seconds_a_step = self.trials.speeds[0] * self.trials.load(0.0)
         with trials.worker() as worker:
             worker.wait_started()
-            worker.steps(40)
+            worker.steps(min(40, int(seconds / seconds_a_step)))
         watched = observation(
             steps=(step(seconds_a_step),) * 30,
             start_seconds=trials.start_seconds * trials.load(0.0),
@@ -92,9 +92,15 @@ class Tuned:
         alone = {name: self._guard(trials, plan.only({name}), *told, math.inf) for name in plan.techniques}
         return {name: verdict for name, verdict in alone.items() if not verdict.unchecked}
 
-    def run(self, budget: float = 150.0) -> TuneResult:
+    def run(self, budget: float = 150.0, most: float = 0.0) -> TuneResult:
         request = TuneRequest(
-            find_script("train.py", []), one_thread(), budget, "close", 0, allow_writes=False
+            find_script("train.py", []),
+            one_thread(),
+            budget,
+            "close",
+            0,
+            allow_writes=False,
+            budget_most=most,
         )
         return tune(request, Silent(), self.trials.clock)
 
@@ -132,6 +138,32 @@ def test_on_a_quiet_machine_it_ends_in_time_and_finds_the_gain(
     assert result.outcome == "gain", conclusion_words(result)
     assert "bf16" in result.plan.techniques
     named(result)
+
+
+@pytest.mark.parametrize("step_seconds", [0.3, 0.6])
+def test_slow_steps_are_compared_over_few_of_them(tuned: Tuned, step_seconds: float) -> None:
+    """A small transformer on two cores takes 0.6 s a step, and people tune it because it does."""
+    tuned.trials.speeds, tuned.trials.start_seconds = (step_seconds,), 4.0
+    tuned.trials.effects = {**FAST, "dataset_in_ram": 0.8}
+    result = tuned.run(200.0)
+    assert tuned.trials.now <= QUIET * 200
+    assert result.outcome == "gain", conclusion_words(result)
+    assert "dataset_in_ram" in result.plan.techniques, "it comes first here"
+    named(result)
+
+
+def test_a_budget_that_nobody_named_grows_with_slow_steps_and_one_that_was_named_does_not(
+    tuned: Tuned,
+) -> None:
+    tuned.trials.speeds, tuned.trials.start_seconds, tuned.trials.effects = (1.5,), 4.0, FAST
+    with pytest.raises(Refusal, match=r"1.5 s a step.* and the budget is 200 s: try --budget"):
+        tuned.run(200.0)
+    tuned.trials.now = 0.0
+    result = tuned.run(200.0, most=600.0)
+    assert 200 < tuned.trials.now <= QUIET * 600
+    assert result.outcome == "gain", conclusion_words(result)
+    with pytest.raises(Refusal, match="and the budget is 200 s"):
+        tuned.run(200.0, most=300.0)
 
 
 def named(result: TuneResult) -> None:

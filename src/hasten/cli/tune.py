@@ -22,15 +22,17 @@ if TYPE_CHECKING:
 NAME = "tune"
 HELP = "find the plan under which a script trains fastest here, with accuracy held"
 DEFAULT_BUDGET = 200.0
+DEFAULT_MOST = 600.0  # if steps are so slow that an honest answer takes longer
 NOT_CHECKED = 6  # the exit code if something was faster, and accuracy could not be checked
 PARAMETERS = (
     click.Option(
         ["--budget"],
         type=seconds_or_share,
-        default=DEFAULT_BUDGET,
+        default=None,
         metavar="SECONDS|N%",
         help="time to spend, guard and confirmation included: seconds, or a part of the training, as 5% "
-        f"(where an earlier tune saw its end) or '5% of 2h' (default {DEFAULT_BUDGET:.0f})",
+        f"(where an earlier tune saw its end) or '5% of 2h' (default {DEFAULT_BUDGET:.0f}; up to "
+        f"{DEFAULT_MOST:.0f} if steps are so slow that an honest answer takes longer)",
     ),
     click.Option(
         ["--risk"],
@@ -75,7 +77,8 @@ def execute(arguments: SimpleNamespace) -> int:
     require_platform()
     check_names("--only", arguments.only)
     script = script_of(arguments)
-    budget = budget_seconds(arguments.budget, script)
+    asked = arguments.budget is not None
+    budget = budget_seconds(arguments.budget, script) if asked else DEFAULT_BUDGET
     request = TuneRequest(
         script=script,
         environment=dict(os.environ),
@@ -89,6 +92,7 @@ def execute(arguments: SimpleNamespace) -> int:
         began=arguments.began,
         only=frozenset(arguments.only),
         fresh=arguments.fresh,
+        budget_most=0.0 if asked else DEFAULT_MOST,
     )
     try:
         with progress_for(budget, arguments.quiet, arguments.debug) as progress:

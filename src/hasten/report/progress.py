@@ -30,6 +30,9 @@ class Silent:
     def begin(self) -> None:
         pass
 
+    def grown(self, budget: float) -> None:
+        pass
+
     def stage(self, text: str) -> None:
         pass
 
@@ -72,6 +75,10 @@ class Lines(Silent):
 
     def begin(self) -> None:
         self._began = time.monotonic()
+
+    def grown(self, budget: float) -> None:
+        self._budget = budget
+        self._done(f"steps are slow: the budget is {budget:.0f} s instead (--budget sets another)")
 
     def stage(self, text: str) -> None:
         self._remark = ""

@@ -20,7 +20,7 @@ from ..records.verdict import Shortfall, TooLittleTime
 from .costs import CONFIRMATION_SHARE, Costs, Known, budget_for_search, effort_within
 from .deadline import Deadline
 
-_OBSERVATION_SHARE = 0.2  # of the budget, if steps are slow
+_OBSERVATION_SHARE = 0.08  # of the budget, if steps are slow
 _WATCHED_ON_SHARE = 0.05  # of the budget, for the end of an epoch that is known to come within it
 _PATIENCE_SHARE = 0.1  # of the budget, for what is measured again because other programs disturbed it
 _CLOSING_SECONDS = 1.0  # until the last worker has gone and the plan is written

@@ -34,7 +34,6 @@ from ..records.trial import Trial
 from ..scripts.distribution import distribution_of
 from ..scripts.sources import Sources
 from ..scripts.workspace import Workspace
-from ..units import seconds_words
 from .accuracy import Accuracy, Held, too_late
 from .bounds import Bounds
 from .budget import Budget
@@ -44,6 +43,7 @@ from .comparisons import Comparisons
 from .conclusion import Found, conclude, too_early, unconfirmed, versions_of
 from .confirming import beside, failed_with, fallback, left_out, next_best, settled
 from .deadline import Clock
+from .dividing import divide
 from .history import identity_of
 from .journal import Journal
 from .keeping import Keeping, keeping_for
@@ -139,7 +139,8 @@ class _Tune:
 
         quiet = quiet_here(self.budget.patience, self.progress)
         with ScriptBench(self.trials, rhythm, facts.observation.start_seconds, quiet) as bench:
-            self._divide_budget(facts, rhythm, bench)
+            divide(self.budget, self.request, facts.observation, rhythm, bench, self.progress)
+            quiet.patience = self.budget.patience
             length = ScriptLength(rhythm.steps_in_all)
             logged = LoggedBench(bench, self.trials, self.workspace, self.journal)
             keeping = keeping_for(self.request, self.workspace, facts, self.sources)
@@ -187,18 +188,6 @@ class _Tune:
         if observation.obstacles:
             raise Refusal(f"{label} cannot be tuned: {'; '.join(observation.obstacles)}")
         return Facts(self.trials.stage.seen, observation), rhythm
-
-    def _divide_budget(self, facts: Facts, rhythm: Rhythm, bench: ScriptBench) -> None:
-        """Raises Refusal if it is too short for an honest answer."""
-        self.budget.divide(facts.observation, bench.pairs.steps_needed, bench)
-        if self.budget.least > self.budget.seconds:
-            start = facts.observation.start_seconds
-            raise Refusal(
-                f"{self.request.script.label} takes {seconds_words(start)} to its first step and "
-                f"{seconds_words(rhythm.cycle_seconds / rhythm.cycle)} a step, so an honest answer, by fresh "
-                f"processes, takes at least {self.budget.least:.0f} s, and the budget is "
-                f"{self.budget.seconds:.0f} s: try --budget {1.5 * self.budget.least:.0f}"
-            )
 
     def _searched(
         self,

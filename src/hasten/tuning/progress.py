@@ -17,6 +17,9 @@ class Progress(Protocol):
     def begin(self) -> None:
         """The budget begins."""
 
+    def grown(self, budget: float) -> None:
+        """The budget is now this many seconds."""
+
     def stage(self, text: str) -> None:
         """A new part of the work begins."""
 

@@ -18,7 +18,9 @@ from .candidates import NOT_NAMED
 
 @dataclass(frozen=True)
 class TuneRequest:
-    """What was asked for. ``budget`` in seconds includes guard and confirmation."""
+    """What was asked for. ``budget`` in seconds includes guard and confirmation; it grows, up to
+    ``budget_most``, if the script's steps are so slow that it is too short for an honest answer.
+    """
 
     script: Script
     environment: Mapping[str, str]
@@ -32,6 +34,7 @@ class TuneRequest:
     began: float | None = None  # when the command started, by time.monotonic()
     only: frozenset[str] = frozenset()  # the techniques to try; empty: all
     fresh: bool = False  # use nothing that earlier tunes measured
+    budget_most: float = 0.0
 
     def tries(self, technique: str) -> bool:
         """Whether it may be tried."""

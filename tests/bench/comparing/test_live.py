@@ -263,6 +263,13 @@ def test_a_clear_difference_ends_early_and_an_unclear_one_at_the_most() -> None:
     assert len(unclear.log_ratios) == live.MOST_ABBA_BLOCKS
 
 
+def test_of_slow_steps_three_abba_blocks_of_one_timed_step_are_enough() -> None:
+    trials = PaperTrials((0.6,), effects={"bf16": 0.8})
+    bench = bench_over(trials, Rhythm(0, 0, cycle=1, cycle_seconds=0.6))
+    assert len(bench.compare(BASELINE, FAST, 0.0).log_ratios) == 3
+    assert trials.workers[0].taken == 1 + 3 + 2 * 3 + 3 * 4 * 2
+
+
 def test_the_time_given_ends_an_unclear_trial_but_not_before_the_least() -> None:
     trial = bench_over(noisy(0.2)).compare(BASELINE, FAST, 0.0)
     assert len(trial.log_ratios) == live._LEAST_ABBA_BLOCKS

@@ -109,6 +109,17 @@ def test_what_cannot_be_cut_as_the_rest_is_not_compared_so(odd: Loader) -> None:
     assert bench.compare(BASELINE, QUICK, 60.0).failure
 
 
+def test_where_an_evaluation_starts_processes_it_is_looked_for_once() -> None:
+    run = minutes()
+    run.loaders = (run.loaders[0], loader(samples=40_000, training=False, workers=2))
+    bench = bench_over(run)
+    assert isinstance(bench.seek(BASELINE, QUICK, LOOK), Unseen)
+    spent = run.now
+    assert spent < LOOK
+    assert isinstance(bench.seek(BASELINE, QUICK, LOOK), Unseen)
+    assert run.now == spent
+
+
 def test_a_confirmation_is_of_short_epochs_too_also_where_an_earlier_tune_compared() -> None:
     first = bench_over(minutes(shorter={"quick_eval": 0.25}))
     first.seek(BASELINE, QUICK, LOOK)

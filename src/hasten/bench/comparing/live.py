@@ -29,11 +29,10 @@ from .quiet import Quiet
 from .statistics import robust_interval
 from .steps import TOO_FEW_REGULAR, Block, Rhythm, measure, spoilt
 
-_LEAST_ABBA_BLOCKS = 5
+_LEAST_ABBA_BLOCKS, _LEAST_IF_SLOW = 5, 3
 MOST_ABBA_BLOCKS = 24
-_BLOCKS = 4  # of an ABBA block
+_BLOCKS, _TIMED_IF_SLOW = 4, 1  # of an ABBA block, and cycles of each
 _SETTLING_CYCLES = 3  # untimed, the first time a worker trains under a plan
-_WARMUP_STEPS = 10
 HOPELESS = 10.0  # times slower
 _EMPTY_WORKERS = 3  # in a row that ended without one ABBA block: the script is too short
 
@@ -62,9 +61,9 @@ class LiveBench:
 
     def _take(self, rhythm: Rhythm) -> None:
         self._rhythm = rhythm
-        self._warmup_steps = rhythm.warmup_steps(_WARMUP_STEPS)
+        self._warmup_steps = rhythm.warmup_steps(rhythm.warmup_cycles)
         self._untimed = 1 + self._warmup_steps + 2 * _SETTLING_CYCLES * rhythm.cycle
-        self._block_steps = rhythm.block_steps(_BLOCKS, self._untimed)
+        self._block_steps = rhythm.block_steps(_BLOCKS, self._untimed, _TIMED_IF_SLOW)
 
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
         """``b`` against ``a``; they may only differ in live techniques."""
@@ -112,8 +111,8 @@ class LiveBench:
     def least_steps(self, plan: Plan) -> int:
         """Steps that a comparison with ``plan`` trains."""
         warmup = 0 if self.has_worker_for(plan) else 1 + self._warmup_steps
-        settling = _SETTLING_CYCLES * self._rhythm.cycle
-        return warmup + settling + _LEAST_ABBA_BLOCKS * _BLOCKS * self._block_steps
+        blocks = _BLOCKS * self._rhythm.fewer(_LEAST_ABBA_BLOCKS, _LEAST_IF_SLOW)
+        return warmup + _SETTLING_CYCLES * self._rhythm.cycle + blocks * self._block_steps
 
     def close(self) -> None:
         if self._worker is not None:
@@ -140,7 +139,7 @@ class LiveBench:
         other programs disturbed it.
         """
         if not self._block_steps:
-            raise TrialFailed(self._rhythm.too_short(_BLOCKS, self._untimed))
+            raise TrialFailed(self._rhythm.too_short(_BLOCKS, self._untimed, _TIMED_IF_SLOW))
         worker = self._ready_worker(process_part(a))
         order = (a, b, b, a) if comparison.gathered % 2 == 0 else (b, a, a, b)
         logs, contended = {a: 0.0, b: 0.0}, False
@@ -212,8 +211,8 @@ class LiveBench:
         self._ends.note_tail(worker.plan, ended.rest)
 
     def _fastest_cycle(self, steps: Sequence[Step]) -> float:
-        cycle = self._rhythm.cycle
-        return min(fmean(s.seconds for s in steps[at : at + cycle]) for at in range(0, len(steps), cycle))
+        each = self._rhythm.cycle
+        return min(fmean(s.seconds for s in steps[at : at + each]) for at in range(0, len(steps), each))
 
 
 class _Comparison:
@@ -221,6 +220,7 @@ class _Comparison:
 
     def __init__(self, timed: Rhythm) -> None:
         self.timed = timed  # by which its blocks are
+        self._least = timed.fewer(_LEAST_ABBA_BLOCKS, _LEAST_IF_SLOW)  # ABBA blocks that decide
         self._log_ratios: list[tuple[float, bool]] = []  # each with whether others disturbed it
         self.blocks_a: list[Block] = []
         self.blocks_b: list[Block] = []
@@ -264,11 +264,11 @@ class _Comparison:
     def log_ratios(self) -> list[float]:
         """The log ratios of the undisturbed ABBA blocks, if there are enough of them; otherwise of all."""
         alone = [log_ratio for log_ratio, contended in self._log_ratios if not contended]
-        return alone if len(alone) >= _LEAST_ABBA_BLOCKS else [log_ratio for log_ratio, _ in self._log_ratios]
+        return alone if len(alone) >= self._least else [log_ratio for log_ratio, _ in self._log_ratios]
 
     @property
     def too_few(self) -> bool:
-        return self.gathered < _LEAST_ABBA_BLOCKS
+        return self.gathered < self._least
 
     @property
     def decided(self) -> bool:

@@ -29,10 +29,10 @@ from .seen_process import seen_process
 from .statistics import interval
 from .steps import TOO_FEW_REGULAR, Block, Rhythm, measure, spoilt
 
-_TURNS = 2  # each is A B B A: under the median of four blocks, a steady drift cancels in this order only
-_BLOCKS = 2 * _TURNS  # of each worker
+# each is A B B A: under the median of two or four blocks, a steady drift cancels in this order only
+_TURNS, _TURNS_IF_SLOW = 2, 1
+_TIMED_IF_SLOW = 2  # cycles of a block
 _WARMUP_SECONDS = 0.3
-_WARMUP_STEPS = 10
 _LATEST_PAIRS = 3  # pairs whose median predicts the next
 
 Enough = Callable[[list[float]], bool]
@@ -59,14 +59,15 @@ class PairsBench:
 
     def _take(self, rhythm: Rhythm) -> None:
         self._rhythm = rhythm
-        warmup = max(_WARMUP_STEPS, min(40, math.ceil(_WARMUP_SECONDS / rhythm.cycle_seconds)))
+        warmup = max(rhythm.warmup_cycles, min(40, math.ceil(_WARMUP_SECONDS / rhythm.cycle_seconds)))
         self._warmup_steps = self._late + rhythm.warmup_steps(warmup * rhythm.cycle)
-        self._block_steps = rhythm.block_steps(_BLOCKS, 1 + self._warmup_steps)
+        self._turns = rhythm.fewer(_TURNS, _TURNS_IF_SLOW)
+        self._block_steps = rhythm.block_steps(2 * self._turns, 1 + self._warmup_steps, _TIMED_IF_SLOW)
 
     @property
     def steps_needed(self) -> int:
         """Steps that each worker of a pair trains."""
-        return 1 + self._warmup_steps + _BLOCKS * self._block_steps
+        return 1 + self._warmup_steps + 2 * self._turns * self._block_steps
 
     @property
     def _spare_steps(self) -> float:
@@ -179,7 +180,8 @@ class PairsBench:
 
     def _pair(self, a: Plan, b: Plan, a_first: bool) -> Pair:
         if not self._block_steps:
-            raise MeasureFailed(self._rhythm.too_short(_BLOCKS, 1 + self._warmup_steps))
+            untimed = 1 + self._warmup_steps
+            raise MeasureFailed(self._rhythm.too_short(2 * self._turns, untimed, _TIMED_IF_SLOW))
         with ExitStack() as stack:
             order = first, second = (a, b) if a_first else (b, a)
             workers = {plan: self._started(plan, stack) for plan in order}
@@ -230,7 +232,7 @@ class PairsBench:
         self, workers: Mapping[Plan, Worker], first: Plan, second: Plan
     ) -> Iterator[tuple[Plan, Block]]:
         """The blocks of a pair, as they are timed."""
-        for _ in range(_TURNS):
+        for _ in range(self._turns):
             yield from self._turn(workers, (first, second, second, first))
 
     def _alone(self, plan: Plan, worker: Worker) -> list[Block]:

@@ -72,7 +72,7 @@ class ShortenedBench(StretchBench):
         if self.share >= 1 or not parts or not _IN_IT.issuperset(parts):
             return False
         several = self._trials.stage.own_ranks is not None or "processes" in {**a.techniques, **b.techniques}
-        return not (several or changing(a) or changing(b))
+        return not (several or changing(a) or changing(b) or self._starts_anew)
 
     def compares(self, a: Plan, b: Plan) -> bool:
         """Whether the two are compared this way: this tune, or an earlier one, has found a place for it."""
@@ -84,7 +84,7 @@ class ShortenedBench(StretchBench):
 
     def seek(self, a: Plan, b: Plan, seconds: float) -> Seen | Unseen:
         found = super().seek(a, b, max(seconds, self._least_look))
-        if isinstance(found, Seen) and not self._is_even:
+        if isinstance(found, Seen) and not self._is_even and not self._starts_anew:
             self._scouts.clear()
             self._sought.clear()
             self._cut(self._dividing_share())
@@ -134,9 +134,15 @@ class ShortenedBench(StretchBench):
         """Whether all loaders give about the same share of their batches, and no evaluation's loader starts
         processes.
         """
+        if self._starts_anew:
+            return False
         counts = [batches_of(loader) for loader in self._loaders]
-        even = all(count and _apart(count, self.share) <= _ALIKE for count in counts)
-        return even and not any(_starts_processes(one) for one in self._loaders if not one.training)
+        return all(count and _apart(count, self.share) <= _ALIKE for count in counts)
+
+    @property
+    def _starts_anew(self) -> bool:
+        """Whether an evaluation's loader starts processes, as far as its loaders are known."""
+        return any(_starts_processes(one) for one in self._loaders if not one.training)
 
     @property
     def _least_look(self) -> float:

@@ -24,6 +24,9 @@ _MOST, _NEARLY_ALL = 0.5, 0.9  # shares of the observed cycles
 BLOCK_SECONDS = 0.1  # timed cycles of a block take at least this, so clocks and switches do not matter
 _LEAST_CYCLES = 3
 _MOST_CYCLES = 40
+_SLOW_SECONDS = 0.25  # of a cycle: a single one is timed for longer than a block of a fast script
+_WARMUP_CYCLES, _WARMUP_IF_SLOW = 10, 3
+_WARMUP_SECONDS = 2.0  # are enough, if cycles are slow
 _WARMUP_SHARE = 4  # of a script's steps, at most one in this many goes into warming up
 TOO_FEW_REGULAR = "too few regular steps to time: evaluations or new epochs fall into every block"
 
@@ -43,23 +46,39 @@ class Rhythm:
     saves: int = 0
     epoch_steps: int | None = None  # that an epoch takes, where the script's loader says so
 
+    @property
+    def slow(self) -> bool:
+        """Whether cycles take so long that few of them are enough."""
+        return self.cycle_seconds >= _SLOW_SECONDS
+
+    @property
+    def warmup_cycles(self) -> int:
+        """Untimed cycles in which a process warms up."""
+        fitting = int(_WARMUP_SECONDS / max(1e-9, self.cycle_seconds))
+        return max(_WARMUP_IF_SLOW, min(_WARMUP_CYCLES, fitting))
+
+    def fewer(self, usual: int, if_slow: int) -> int:
+        return min(usual, if_slow) if self.slow else usual
+
     def warmup_steps(self, wanted: int) -> int:
         """``wanted``, or fewer if the script has no steps to spare."""
         return wanted if self.steps_in_all is None else min(wanted, self.steps_in_all // _WARMUP_SHARE)
 
-    def block_steps(self, blocks: int, untimed: int) -> int:
+    def block_steps(self, blocks: int, untimed: int, if_slow: int) -> int:
         """Steps of one block, when ``blocks`` of them and ``untimed`` steps must fit into the script.
 
-        The first cycle of a block is not timed. 0 if the script ends too soon.
+        The first cycle of a block is not timed. ``if_slow``: how many are, if cycles are slow. 0 if the
+        script ends too soon.
         """
-        wanted = max(_LEAST_CYCLES, min(_MOST_CYCLES, math.ceil(BLOCK_SECONDS / self.cycle_seconds)))
+        least = self.fewer(_LEAST_CYCLES, if_slow)
+        wanted = max(least, min(_MOST_CYCLES, math.ceil(BLOCK_SECONDS / self.cycle_seconds)))
         if self.steps_in_all is not None:
             wanted = min(wanted, (self.steps_in_all - untimed) // (blocks * self.cycle) - 1)
-        return (1 + wanted) * self.cycle if wanted >= _LEAST_CYCLES else 0
+        return (1 + wanted) * self.cycle if wanted >= least else 0
 
-    def too_short(self, blocks: int, untimed: int) -> str:
+    def too_short(self, blocks: int, untimed: int, if_slow: int) -> str:
         """Why the script has too few steps if ``block_steps`` is 0."""
-        needed = untimed + blocks * (1 + _LEAST_CYCLES) * self.cycle
+        needed = untimed + blocks * (1 + self.fewer(_LEAST_CYCLES, if_slow)) * self.cycle
         return f"the script ends after {self.steps_in_all} steps, and one comparison takes {needed}"
 
     def samples(self, step: Step) -> int:
@@ -141,14 +160,14 @@ def seconds_beyond_steps(steps: Sequence[Step], rhythm: Rhythm) -> float | None:
 
 
 def measure(steps: Sequence[Step], rhythm: Rhythm, discard: int = 1) -> Block | None:
-    """The block's times; None if fewer than two regular cycles are left to time, or none with known samples:
-    to compare per step instead would compare a different number.
+    """The block's times; None if fewer than two regular cycles are left to time (one, if they are slow), or
+    none with known samples: to compare per step instead would compare a different number.
 
     The first ``discard`` cycles do not count: the step after a switch or a pause is special.
     """
     cycles = [steps[i : i + rhythm.cycle] for i in range(discard * rhythm.cycle, len(steps), rhythm.cycle)]
     whole = [c for c in cycles if len(c) == rhythm.cycle and all(map(rhythm.timed, c))]
-    if len(whole) < 2:
+    if len(whole) < rhythm.fewer(2, 1):
         return None
     if rhythm.unit == STEPS:
         per_unit = [sum(s.seconds for s in c) / len(c) for c in whole]
