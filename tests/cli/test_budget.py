@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 import pytest
 
-from hasten.cli import tune
+from hasten.cli import interruption, tune
+from hasten.cli.main import main
 from hasten.cli.values import ShareOfRun, seconds_or_share
-from hasten.errors import UsageError
+from hasten.errors import Refusal, UsageError
+from hasten.report.progress import Silent
 from hasten.scripts.workspace import Script, find_script
-from hasten.tuning import known_here
+from hasten.tuning import known_here, pipeline
+from hasten.tuning.request import TuneRequest
 
 from .typed import Typed
 
@@ -61,6 +66,25 @@ def test_of_a_training_whose_length_an_earlier_tune_has_seen(
 def test_if_the_length_is_not_known_it_says_what_to_do(script: Script) -> None:
     with pytest.raises(UsageError, match=r"Say how long, as in --budget '5% of 2h', or give seconds"):
         tune.budget_seconds(ShareOfRun(0.05), script)
+
+
+@pytest.mark.parametrize(
+    ("words", "most"), [((), 600.0), (("--budget", "200"), 0.0), (("--budget", "5% of 2h"), 0.0)]
+)
+def test_only_a_budget_that_was_not_named_may_grow(
+    words: tuple[str, ...], most: float, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[TuneRequest] = []
+
+    def refuse(request: TuneRequest, progress: Silent) -> None:
+        asked.append(request)
+        raise Refusal("enough was seen")
+
+    monkeypatch.setattr(pipeline, "tune", refuse)
+    monkeypatch.setattr(interruption, "heed", lambda: None)
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    main(["tune", *words, "train.py"])
+    assert [request.budget_most for request in asked] == [most]
 
 
 def test_nothing_is_started_then(refused: Typed) -> None:

@@ -84,6 +84,17 @@ def test_a_shorter_start_makes_no_training_faster() -> None:
     assert stream.getvalue().count("(best so far about 2.00 times faster)") == 2
 
 
+def test_a_budget_that_has_grown_is_told_and_counted_down() -> None:
+    stream = io.StringIO()
+    lines = Lines(100, stream)
+    lines.begin()
+    lines.grown(390.0)
+    lines.stage("next")
+    told, after = stream.getvalue().splitlines()
+    assert told.strip() == "steps are slow: the budget is 390 s instead (--budget sets another)"
+    assert after.startswith(("[390 s left]", "[389 s left]"))
+
+
 def test_better_settings_take_the_place_of_those_before_them() -> None:
     stream = io.StringIO()
     lines = Lines(100, stream)
