@@ -109,6 +109,13 @@ def test_what_cannot_be_cut_as_the_rest_is_not_compared_so(odd: Loader) -> None:
     assert bench.compare(BASELINE, QUICK, 60.0).failure
 
 
+def test_where_even_a_short_epoch_takes_too_long_nothing_is_started() -> None:
+    run = PaperRun(epoch=300, between=30.0, loaders=(of(300, training=True), of(100)))
+    bench = bench_over(run, Rhythm(0, 0, 1, 0.6, epoch_steps=300))
+    assert isinstance(bench.seek(BASELINE, QUICK, 5.0), Unseen)
+    assert run.now == 0.0
+
+
 def test_where_an_evaluation_starts_processes_it_is_looked_for_once() -> None:
     run = minutes()
     run.loaders = (run.loaders[0], loader(samples=40_000, training=False, workers=2))

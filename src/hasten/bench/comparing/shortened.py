@@ -41,6 +41,7 @@ _EPOCH_SECONDS = 1.5  # that the steps of a short epoch take at least
 _LEAST_STEPS = 12
 _MOST_SHARE = 0.5  # of an epoch: epochs are not cut if more would be left
 _LOOK_EPOCHS = 6  # times what the steps of a short one take: two evaluations, as long as the steps or longer
+_LOOK_TIMES = 3.0  # the time given, at most, for such a look: it may save looking for a whole epoch's end
 _ALIKE = 0.15  # by which a loader's share may depart from the others'
 _IN_IT = {"evaluation", "garbage"}  # what takes longer the more batches there are
 
@@ -83,6 +84,8 @@ class ShortenedBench(StretchBench):
         self._decided = True
 
     def seek(self, a: Plan, b: Plan, seconds: float) -> Seen | Unseen:
+        if self._least_look > _LOOK_TIMES * seconds:
+            return Unseen(outside_steps(a, b)[0], 0.0)
         found = super().seek(a, b, max(seconds, self._least_look))
         if isinstance(found, Seen) and not self._is_even and not self._starts_anew:
             self._scouts.clear()
