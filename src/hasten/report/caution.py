@@ -30,7 +30,7 @@ _WORDS: dict[Code, Callable[[Caution], str]] = {
     ),
     "few blocks": lambda found: (
         f"only {found.count} blocks of steps were observed, so anything rarer was missed. Let the "
-        "script train longer"
+        "script train longer or, if its steps are slow, name a longer --budget"
     ),
     "warming up": lambda found: (
         f"steps were still getting faster while they were observed, by {found.share:.0%}: the script "
