@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hasten.bench.comparing import live
+from hasten.bench.comparing import abba_blocks
 from hasten.bench.comparing.live import LiveBench
 from hasten.bench.comparing.pairs import PairsBench
 from hasten.bench.comparing.steps import Rhythm
@@ -100,7 +100,7 @@ def test_a_technique_with_an_effect_gets_its_ratio_and_proof(
     assert trial.failure is None
     assert trial.method == "live"
     assert trial.ratio is not None
-    assert trial.ratio.count == len(trial.log_ratios) >= live._LEAST_ABBA_BLOCKS
+    assert trial.ratio.count == len(trial.log_ratios) >= abba_blocks.LEAST_ABBA_BLOCKS
     (proof,) = trial.proofs
     assert (proof.technique, proof.effective) == ("dataset_in_ram", True)
     assert "came from memory" in proof.evidence
@@ -138,7 +138,7 @@ def test_after_failures_the_bench_goes_on(live_trials: tuple[list[Trial], Path])
 def test_a_script_that_ends_in_mid_trial_goes_on_in_the_next_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "_LEAST_ABBA_BLOCKS", 2)
+    monkeypatch.setattr(abba_blocks, "LEAST_ABBA_BLOCKS", 2)
     steps = 1 + 10 + 2 * 3 + 6 * BLOCK  # start, warm-up, settling of both, an ABBA block and a half
     source = PLAIN.replace("Pictures()", f"Pictures(), steps={steps}")
     with trials_for(tmp_path, source) as trials, ScriptBench(trials, RHYTHM) as bench:

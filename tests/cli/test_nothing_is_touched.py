@@ -150,11 +150,11 @@ HASTEN = ("-m", "hasten.cli.main")
 # no otherwise.
 FEW_PAIRS = """
 import sys
-from hasten.bench.comparing import live
+from hasten.bench.comparing import abba_blocks
 from hasten.cli.main import main
 from hasten.tuning import budget, costs
 costs.PAIRS_MOST, costs.LOOKS_MOST = 4, 0
-live.MOST_ABBA_BLOCKS = live._LEAST_ABBA_BLOCKS
+abba_blocks.MOST_ABBA_BLOCKS = abba_blocks.LEAST_ABBA_BLOCKS
 budget._PATIENCE_SHARE = 0.0
 sys.exit(main(sys.argv[1:]))
 """

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from hasten.bench.comparing.abba_blocks import MOST_ABBA_BLOCKS
 from hasten.bench.comparing.decisions import least_kept
-from hasten.bench.comparing.live import MOST_ABBA_BLOCKS
 from hasten.bench.comparing.statistics import interval
 from hasten.bench.script_bench import SEARCH_PAIRS
 from hasten.records.conclusion import Resolution

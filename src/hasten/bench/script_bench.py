@@ -141,9 +141,8 @@ class ScriptBench:
             return first + LEAST_PAIRS * 2 * (self._start_seconds + setup)
         if method == "pairs":
             return first + LEAST_PAIRS * (self._pair_seconds + setup)
-        if self.live.has_worker_for(a):
-            return first + self.live.least_steps(a) * self._step_seconds
-        return first + self._start_seconds + setup + self.live.least_steps(a) * self._step_seconds
+        starts = self.live.starts(a) * (self._start_seconds + setup)
+        return first + starts + self.live.least_steps(a) * self._step_seconds
 
     def seek(self, a: Plan, b: Plan, seconds: float) -> Seen | Unseen:
         self.live.close()

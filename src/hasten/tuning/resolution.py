@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from ..bench.comparing.abba_blocks import MOST_ABBA_BLOCKS
 from ..bench.comparing.decisions import (
     CLAIM_LEAST_PROCESSES,
     SLOW,
@@ -18,7 +19,6 @@ from ..bench.comparing.decisions import (
     least_found,
     least_kept,
 )
-from ..bench.comparing.live import MOST_ABBA_BLOCKS
 from ..bench.script_bench import SEARCH_PAIRS
 from ..records.conclusion import Looks, Resolution, Unsure
 from ..records.result import Tried

@@ -216,13 +216,13 @@ def test_pairs_tell_of_them_and_of_each_process() -> None:
 @pytest.mark.parametrize("changed", [False, True])
 def test_the_length_is_that_of_a_training_which_is_the_scripts_own(changed: bool) -> None:
     ends = EpochEnds(RHYTHM)
-    trials = PaperTrials(length=200)
+    trials = PaperTrials(length=140)
     plan = Plan({"batch_size": {"factor": 2}}) if changed else STEADY
     PairsBench(PaperTrials(length=70).as_trials(), RHYTHM, ends=ends).compare(BASELINE, plan, 1)
     assert ends.script_steps == (None if changed else 70)
     live = LiveBench(trials.as_trials(), RHYTHM, ends=ends)
     live.compare(BASELINE, FAST, 0.0)
-    assert ends.script_steps == 200
+    assert ends.script_steps == 140
 
 
 def test_a_live_comparison_follows_the_script_to_its_end() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
-from hasten.bench.comparing import live
+from hasten.bench.comparing import abba_blocks
 from hasten.bench.comparing.live import LiveBench
 from hasten.bench.comparing.steps import TOO_FEW_REGULAR, Rhythm
 from hasten.bench.workers.ending import PlanRefused
@@ -106,6 +107,16 @@ def test_blocks_shrink_until_a_short_script_has_room_for_a_abba_block() -> None:
     assert trials.log[-1] == "baseline x 8"
 
 
+def test_of_a_short_script_three_abba_blocks_are_enough_each_in_a_process_of_its_own() -> None:
+    trials = PaperTrials(effects={"bf16": 0.5}, length=25)
+    bench = bench_over(trials, replace(RHYTHM, steps_in_all=25))
+    assert bench.starts(BASELINE) == 3
+    assert bench.least_steps(BASELINE) == 3 * (1 + 6 + 3 + 4 * 3)
+    trial = bench.compare(BASELINE, FAST, 0.0)
+    assert trial.log_ratios == pytest.approx([math.log(0.5)] * 3)
+    assert len(trials.workers) == 3
+
+
 def test_the_length_of_a_changed_training_is_not_taken_for_the_scripts() -> None:
     larger = Plan({"batch_size": {"factor": 2}})
     short = 17 + 4 * 8 + 3
@@ -121,9 +132,9 @@ def test_the_length_of_a_changed_training_is_not_taken_for_the_scripts() -> None
 
 
 def test_a_script_too_short_for_the_smallest_abba_block_fails() -> None:
-    trials = PaperTrials(length=26)
+    trials = PaperTrials(length=24)
     trial = bench_over(trials).compare(BASELINE, FAST, 1e9)
-    assert trial.failure == "the script ends after 26 steps, and one comparison takes 29"
+    assert trial.failure == "the script ends after 24 steps, and one comparison takes 25"
     assert trial.ratio is None
     assert len(trials.workers) == 1
 
@@ -258,9 +269,9 @@ def noisy(spread: float) -> PaperTrials:
 
 def test_a_clear_difference_ends_early_and_an_unclear_one_at_the_most() -> None:
     clear = bench_over(PaperTrials(effects={"bf16": 0.8})).compare(BASELINE, FAST, 1e9)
-    assert len(clear.log_ratios) == live._LEAST_ABBA_BLOCKS
+    assert len(clear.log_ratios) == abba_blocks.LEAST_ABBA_BLOCKS
     unclear = bench_over(noisy(0.2)).compare(BASELINE, FAST, 1e9)
-    assert len(unclear.log_ratios) == live.MOST_ABBA_BLOCKS
+    assert len(unclear.log_ratios) == abba_blocks.MOST_ABBA_BLOCKS
 
 
 def test_of_slow_steps_three_abba_blocks_of_one_timed_step_are_enough() -> None:
@@ -272,7 +283,7 @@ def test_of_slow_steps_three_abba_blocks_of_one_timed_step_are_enough() -> None:
 
 def test_the_time_given_ends_an_unclear_trial_but_not_before_the_least() -> None:
     trial = bench_over(noisy(0.2)).compare(BASELINE, FAST, 0.0)
-    assert len(trial.log_ratios) == live._LEAST_ABBA_BLOCKS
+    assert len(trial.log_ratios) == abba_blocks.LEAST_ABBA_BLOCKS
 
 
 # ---- what is far too slow
@@ -299,7 +310,7 @@ def test_what_is_clearly_slower_is_dropped_after_two_comparisons() -> None:
     assert len(trial.log_ratios) == 2
     assert trial.failure is None
     slightly = bench_over(PaperTrials(effects={"bf16": 1.1})).compare(BASELINE, FAST, 1e9)
-    assert len(slightly.log_ratios) == live._LEAST_ABBA_BLOCKS
+    assert len(slightly.log_ratios) == abba_blocks.LEAST_ABBA_BLOCKS
 
 
 def test_steps_that_are_slow_once_are_not_held_against_it() -> None:

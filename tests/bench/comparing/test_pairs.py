@@ -159,8 +159,8 @@ def test_a_changed_training_may_be_shorter_than_the_script_whose_length_is_known
 
 
 def test_a_script_too_short_for_the_smallest_blocks_fails() -> None:
-    trial = bench_over(PaperTrials(length=20)).compare(BASELINE, FAST, 2)
-    assert trial.failure == "the script ends after 20 steps, and one comparison takes 22"
+    trial = bench_over(PaperTrials(length=16)).compare(BASELINE, FAST, 2)
+    assert trial.failure == "the script ends after 16 steps, and one comparison takes 17"
     assert trial.ratio is None
 
 

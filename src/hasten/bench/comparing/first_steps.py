@@ -7,7 +7,7 @@ from statistics import median
 
 from ...records.observation import Step
 from ..workers.worker import Worker
-from .live import HOPELESS
+from .abba_blocks import HOPELESS
 from .steps import Rhythm
 
 _LOOKED_AT = 5  # steps: those before may compile

@@ -10,39 +10,30 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import fmean, median
+from statistics import fmean
 
 from ...errors import WorkerError
 from ...inside.techniques.catalog import changing, starts_after
 from ...records.observation import Step
-from ...records.phases import usual_phases
 from ...records.plan import Plan
-from ...records.trial import Proof, Trial
+from ...records.trial import Trial
 from ..base import process_part, without_effect
 from ..trials import Trials
 from ..workers.ending import BudgetOver, PlanRefused, ScriptEnded, ScriptOver
 from ..workers.starting import START_SECONDS
 from ..workers.worker import Worker
-from .decisions import clearly_worse, is_clear, known_well
+from .abba_blocks import Comparison, TrialFailed, least
 from .epoch_ends import EpochEnds
 from .quiet import Quiet
-from .statistics import robust_interval
-from .steps import TOO_FEW_REGULAR, Block, Rhythm, measure, spoilt
+from .steps import Block, Rhythm, measure, spoilt
 
-_LEAST_ABBA_BLOCKS, _LEAST_IF_SLOW = 5, 3
-MOST_ABBA_BLOCKS = 24
 _BLOCKS, _TIMED_IF_SLOW = 4, 1  # of an ABBA block, and cycles of each
 _SETTLING_CYCLES = 3  # untimed, the first time a worker trains under a plan
-HOPELESS = 10.0  # times slower
 _EMPTY_WORKERS = 3  # in a row that ended without one ABBA block: the script is too short
 
 
 class _Disturbed(Exception):
     """Other programs disturbed a block: its ABBA block is set aside."""
-
-
-class TrialFailed(Exception):
-    """The comparison cannot win anything, for this reason."""
 
 
 class LiveBench:
@@ -70,7 +61,7 @@ class LiveBench:
         clock = self._trials.limit.clock
         began = clock()
         self._take(replace(self._rhythm, steps_in_all=self._ends.script_steps))
-        comparison = _Comparison(self._rhythm.between(a, b))
+        comparison = Comparison(self._rhythm.between(a, b))
         failure, cut_short, gathered, empty = None, False, 0, 0
         try:
             while not comparison.decided and (clock() - began < seconds or comparison.too_few):
@@ -108,11 +99,23 @@ class LiveBench:
     def has_worker_for(self, plan: Plan) -> bool:
         return self._worker is not None and process_part(self._worker.plan) == process_part(plan)
 
+    def starts(self, plan: Plan) -> int:
+        """Processes that a comparison with ``plan`` starts at least."""
+        return self._processes - self.has_worker_for(plan)
+
     def least_steps(self, plan: Plan) -> int:
-        """Steps that a comparison with ``plan`` trains."""
-        warmup = 0 if self.has_worker_for(plan) else 1 + self._warmup_steps
-        blocks = _BLOCKS * self._rhythm.fewer(_LEAST_ABBA_BLOCKS, _LEAST_IF_SLOW)
-        return warmup + _SETTLING_CYCLES * self._rhythm.cycle + blocks * self._block_steps
+        """Steps that a comparison with ``plan`` trains at least."""
+        warmup = self.starts(plan) * (1 + self._warmup_steps)
+        settling = self._processes * _SETTLING_CYCLES * self._rhythm.cycle
+        return warmup + settling + _BLOCKS * least(self._rhythm) * self._block_steps
+
+    @property
+    def _processes(self) -> int:
+        """Of a comparison: a short script ends before it has enough ABBA blocks."""
+        length, each = self._rhythm.steps_in_all, _BLOCKS * self._block_steps
+        if length is None or not each:
+            return 1
+        return math.ceil(least(self._rhythm) / max(1, (length - self._untimed) // each))
 
     def close(self) -> None:
         if self._worker is not None:
@@ -134,7 +137,7 @@ class LiveBench:
                     self._worker.steps(untimed)
         return self._worker
 
-    def _abba_block(self, a: Plan, b: Plan, comparison: _Comparison) -> tuple[float | None, bool]:
+    def _abba_block(self, a: Plan, b: Plan, comparison: Comparison) -> tuple[float | None, bool]:
         """log(b / a) of one ABBA block; None if a block had too few regular steps to be timed. And whether
         other programs disturbed it.
         """
@@ -158,7 +161,7 @@ class LiveBench:
             (comparison.blocks_b if plan == b else comparison.blocks_a).append(block)
         return logs[b] - logs[a], contended
 
-    def _block(self, worker: Worker, plan: Plan, comparison: _Comparison, is_b: bool) -> Block | None:
+    def _block(self, worker: Worker, plan: Plan, comparison: Comparison, is_b: bool) -> Block | None:
         self._note(worker)
         why_not = worker.switch(plan)
         if why_not:
@@ -213,88 +216,3 @@ class LiveBench:
     def _fastest_cycle(self, steps: Sequence[Step]) -> float:
         each = self._rhythm.cycle
         return min(fmean(s.seconds for s in steps[at : at + each]) for at in range(0, len(steps), each))
-
-
-class _Comparison:
-    """The measurements of one trial."""
-
-    def __init__(self, timed: Rhythm) -> None:
-        self.timed = timed  # by which its blocks are
-        self._least = timed.fewer(_LEAST_ABBA_BLOCKS, _LEAST_IF_SLOW)  # ABBA blocks that decide
-        self._log_ratios: list[tuple[float, bool]] = []  # each with whether others disturbed it
-        self.blocks_a: list[Block] = []
-        self.blocks_b: list[Block] = []
-        self.steps_b: list[Step] = []
-        self.proofs: tuple[Proof, ...] = ()
-        self.step_seconds_a: float | None = None  # in the last block
-        self._setup_a = self._setup_b = 0.0
-        self._untimed = 0
-
-    def hopeless(self, step_seconds_b: float) -> bool:
-        """Whether b is so much slower that it need not be measured further."""
-        return self.step_seconds_a is not None and step_seconds_b > HOPELESS * self.step_seconds_a
-
-    def give_up(self, step_seconds_b: float) -> None:
-        """Raises TrialFailed if it is."""
-        if self.step_seconds_a is not None and self.hopeless(step_seconds_b):
-            times = step_seconds_b / self.step_seconds_a
-            raise TrialFailed(f"about {times:.0f} times slower: one block was enough to see it")
-
-    def took_up(self, setup_seconds: float, is_b: bool) -> None:
-        """A worker's set-up time for a plan so far; the first time takes the longest."""
-        if is_b:
-            self._setup_b = max(self._setup_b, setup_seconds)
-        else:
-            self._setup_a = max(self._setup_a, setup_seconds)
-
-    def add(self, log_ratio: float | None, contended: bool) -> None:
-        """Add an ABBA block, None for one that could not be timed. Raises TrialFailed if hardly any can."""
-        if log_ratio is not None:
-            self._log_ratios.append((log_ratio, contended))
-            return
-        self._untimed += 1
-        if self.too_few and self._untimed >= MOST_ABBA_BLOCKS:
-            raise TrialFailed(TOO_FEW_REGULAR)
-
-    @property
-    def gathered(self) -> int:
-        return len(self._log_ratios)
-
-    @property
-    def log_ratios(self) -> list[float]:
-        """The log ratios of the undisturbed ABBA blocks, if there are enough of them; otherwise of all."""
-        alone = [log_ratio for log_ratio, contended in self._log_ratios if not contended]
-        return alone if len(alone) >= self._least else [log_ratio for log_ratio, _ in self._log_ratios]
-
-    @property
-    def too_few(self) -> bool:
-        return self.gathered < self._least
-
-    @property
-    def decided(self) -> bool:
-        """Clear, or known well, or without effect, or as many ABBA blocks as are worth it. Stopping early
-        bends the interval a little: it steers the search and is never a claim.
-        """
-        ratio = robust_interval(self.log_ratios, "ABBA blocks", 0.99)
-        idle = self.gathered == 1 and without_effect(self.proofs)
-        if idle or clearly_worse([log_ratio for log_ratio, contended in self._log_ratios if not contended]):
-            return True
-        if self.too_few or ratio is None:
-            return False
-        return is_clear(ratio) or known_well(ratio) or len(self.log_ratios) >= MOST_ABBA_BLOCKS
-
-    def trial(self, a: Plan, b: Plan, seconds: float, failure: str | None) -> Trial:
-        return Trial(
-            a=a,
-            b=b,
-            method="live",
-            log_ratios=tuple(self.log_ratios),
-            ratio=None if failure else robust_interval(self.log_ratios, "ABBA blocks"),
-            step_seconds_a=median(block.step_seconds for block in self.blocks_a) if self.blocks_a else None,
-            step_seconds_b=median(block.step_seconds for block in self.blocks_b) if self.blocks_b else None,
-            seconds=seconds,
-            setup_seconds=max(0.0, self._setup_b - self._setup_a),
-            proofs=self.proofs,
-            failure=failure,
-            phases_b=usual_phases(self.steps_b, self.timed.cycle),
-        )

@@ -22,7 +22,8 @@ LOADED, GONE_THROUGH, STEPS = "samples from loaders", "samples through modules",
 
 _MOST, _NEARLY_ALL = 0.5, 0.9  # shares of the observed cycles
 BLOCK_SECONDS = 0.1  # timed cycles of a block take at least this, so clocks and switches do not matter
-_LEAST_CYCLES = 3
+_LEAST_CYCLES, _LEAST_IF_SHORT = 3, 2
+_SHORT_CYCLES = 150  # of a script: one process gives few ABBA blocks, and each is of another process
 _MOST_CYCLES = 40
 _SLOW_SECONDS = 0.25  # of a cycle: a single one is timed for longer than a block of a fast script
 _WARMUP_CYCLES, _WARMUP_IF_SLOW = 10, 3
@@ -57,6 +58,11 @@ class Rhythm:
         fitting = int(_WARMUP_SECONDS / max(1e-9, self.cycle_seconds))
         return max(_WARMUP_IF_SLOW, min(_WARMUP_CYCLES, fitting))
 
+    @property
+    def short(self) -> bool:
+        """Whether the script ends after few cycles, as far as known."""
+        return self.steps_in_all is not None and self.steps_in_all < _SHORT_CYCLES * self.cycle
+
     def fewer(self, usual: int, if_slow: int) -> int:
         return min(usual, if_slow) if self.slow else usual
 
@@ -71,14 +77,15 @@ class Rhythm:
         script ends too soon.
         """
         least = self.fewer(_LEAST_CYCLES, if_slow)
+        enough = min(least, _LEAST_IF_SHORT)
         wanted = max(least, min(_MOST_CYCLES, math.ceil(BLOCK_SECONDS / self.cycle_seconds)))
         if self.steps_in_all is not None:
             wanted = min(wanted, (self.steps_in_all - untimed) // (blocks * self.cycle) - 1)
-        return (1 + wanted) * self.cycle if wanted >= least else 0
+        return (1 + wanted) * self.cycle if wanted >= enough else 0
 
     def too_short(self, blocks: int, untimed: int, if_slow: int) -> str:
         """Why the script has too few steps if ``block_steps`` is 0."""
-        needed = untimed + blocks * (1 + self.fewer(_LEAST_CYCLES, if_slow)) * self.cycle
+        needed = untimed + blocks * (1 + self.fewer(_LEAST_IF_SHORT, if_slow)) * self.cycle
         return f"the script ends after {self.steps_in_all} steps, and one comparison takes {needed}"
 
     def samples(self, step: Step) -> int:

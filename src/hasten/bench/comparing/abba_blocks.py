@@ -1,0 +1,113 @@
+"""The ABBA blocks of one live comparison: how many it needs, and what they tell."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from ...records.observation import Step
+from ...records.phases import usual_phases
+from ...records.plan import Plan
+from ...records.trial import Proof, Trial
+from ..base import without_effect
+from .decisions import clearly_worse, is_clear, known_well
+from .statistics import robust_interval
+from .steps import TOO_FEW_REGULAR, Block, Rhythm
+
+LEAST_ABBA_BLOCKS, _LEAST_IF_FEW = 5, 3  # few: steps are slow, or the script has few of them
+MOST_ABBA_BLOCKS = 24
+HOPELESS = 10.0  # times slower
+
+
+class TrialFailed(Exception):
+    """The comparison cannot win anything, for this reason."""
+
+
+def least(rhythm: Rhythm) -> int:
+    """How many ABBA blocks decide at least."""
+    few = rhythm.slow or rhythm.short
+    return min(_LEAST_IF_FEW, LEAST_ABBA_BLOCKS) if few else LEAST_ABBA_BLOCKS
+
+
+class Comparison:
+    """The measurements of one trial."""
+
+    def __init__(self, timed: Rhythm) -> None:
+        self.timed = timed  # by which its blocks are
+        self._least = least(timed)
+        self._log_ratios: list[tuple[float, bool]] = []  # each with whether others disturbed it
+        self.blocks_a: list[Block] = []
+        self.blocks_b: list[Block] = []
+        self.steps_b: list[Step] = []
+        self.proofs: tuple[Proof, ...] = ()
+        self.step_seconds_a: float | None = None  # in the last block
+        self._setup_a = self._setup_b = 0.0
+        self._untimed = 0
+
+    def hopeless(self, step_seconds_b: float) -> bool:
+        """Whether b is so much slower that it need not be measured further."""
+        return self.step_seconds_a is not None and step_seconds_b > HOPELESS * self.step_seconds_a
+
+    def give_up(self, step_seconds_b: float) -> None:
+        """Raises TrialFailed if it is."""
+        if self.step_seconds_a is not None and self.hopeless(step_seconds_b):
+            times = step_seconds_b / self.step_seconds_a
+            raise TrialFailed(f"about {times:.0f} times slower: one block was enough to see it")
+
+    def took_up(self, setup_seconds: float, is_b: bool) -> None:
+        """A worker's set-up time for a plan so far; the first time takes the longest."""
+        if is_b:
+            self._setup_b = max(self._setup_b, setup_seconds)
+        else:
+            self._setup_a = max(self._setup_a, setup_seconds)
+
+    def add(self, log_ratio: float | None, contended: bool) -> None:
+        """Add an ABBA block, None for one that could not be timed. Raises TrialFailed if hardly any can."""
+        if log_ratio is not None:
+            self._log_ratios.append((log_ratio, contended))
+            return
+        self._untimed += 1
+        if self.too_few and self._untimed >= MOST_ABBA_BLOCKS:
+            raise TrialFailed(TOO_FEW_REGULAR)
+
+    @property
+    def gathered(self) -> int:
+        return len(self._log_ratios)
+
+    @property
+    def log_ratios(self) -> list[float]:
+        """The log ratios of the undisturbed ABBA blocks, if there are enough of them; otherwise of all."""
+        alone = [log_ratio for log_ratio, contended in self._log_ratios if not contended]
+        return alone if len(alone) >= self._least else [log_ratio for log_ratio, _ in self._log_ratios]
+
+    @property
+    def too_few(self) -> bool:
+        return self.gathered < self._least
+
+    @property
+    def decided(self) -> bool:
+        """Clear, or known well, or without effect, or as many ABBA blocks as are worth it. Stopping early
+        bends the interval a little: it steers the search and is never a claim.
+        """
+        ratio = robust_interval(self.log_ratios, "ABBA blocks", 0.99)
+        idle = self.gathered == 1 and without_effect(self.proofs)
+        if idle or clearly_worse([log_ratio for log_ratio, contended in self._log_ratios if not contended]):
+            return True
+        if self.too_few or ratio is None:
+            return False
+        return is_clear(ratio) or known_well(ratio) or len(self.log_ratios) >= MOST_ABBA_BLOCKS
+
+    def trial(self, a: Plan, b: Plan, seconds: float, failure: str | None) -> Trial:
+        return Trial(
+            a=a,
+            b=b,
+            method="live",
+            log_ratios=tuple(self.log_ratios),
+            ratio=None if failure else robust_interval(self.log_ratios, "ABBA blocks"),
+            step_seconds_a=median(block.step_seconds for block in self.blocks_a) if self.blocks_a else None,
+            step_seconds_b=median(block.step_seconds for block in self.blocks_b) if self.blocks_b else None,
+            seconds=seconds,
+            setup_seconds=max(0.0, self._setup_b - self._setup_a),
+            proofs=self.proofs,
+            failure=failure,
+            phases_b=usual_phases(self.steps_b, self.timed.cycle),
+        )
