@@ -1,8 +1,10 @@
 """Which of the shapes in tests/scripts/shapes are restarted exactly, and why the others are refused.
 
-Each script is trained to its end with a checkpoint every few steps; then all but older checkpoints are taken
-away, and it is started again. It was restarted exactly if what it prints from there on, all losses in
-full precision, is to the byte what the first run printed. Prints one row of a Markdown table for each.
+Each script is trained to its end with a checkpoint every few steps; then all but older checkpoints are moved
+away, and it is started again. It was restarted exactly if it says that it went on from there, if what it
+prints from there on, all losses in full precision, is to the byte what the first run printed, and if the
+checkpoints that it writes have the same tensors as those that were moved away. Prints one row of a Markdown
+table for each.
 
     python benchmarks/checkpoints_over_shapes.py [NAME ...]
     python benchmarks/checkpoints_over_shapes.py --libraries [NAME ...]   # tests/scripts/libraries
@@ -20,12 +22,15 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import torch._dynamo  # before processes are forked, which each need it
 
 from hasten.inside.checkpoints import store
+from hasten.inside.checkpoints.image import Restoring
 from hasten.inside.job import Job
 from hasten.inside.worker.worker import Worker
 from hasten.machine import this_machine
@@ -63,17 +68,45 @@ def tried(script: Path, folder: str) -> str:
     if not steps:
         return f"not kept: {why or f'no checkpoint came (it ended with {first})'}"
     middle = steps[len(steps) // 2]
+    os.mkdir(f"{folder}/away")
     for step in steps:
         if step > middle:
-            os.unlink(store.path_of(f"{folder}/kept", step))
+            os.rename(store.path_of(f"{folder}/kept", step), store.path_of(f"{folder}/away", step))
     second = trained(script, folder, "second")
     if second == 2 and "at step" not in said(folder, "second"):
         return f"refused: {said(folder, 'second')}"
     outputs = (Path(folder, name).read_bytes() for name in ("first.out", "second.out"))
     whole, rest = (TIMES.sub(b"", output) for output in outputs)
-    if (second, whole[-len(rest) :]) != (first, rest) or not rest:
+    went_on = f"at step {middle:,} again" in said(folder, "second")
+    same = (second, whole[-len(rest) :]) == (first, rest) and rest
+    if not (went_on and same and same_tensors(folder)):
         return f"**WRONG** from step {middle} of {steps[0]} ({second}): {said(folder, 'second')}"
     return f"exact, from step {middle} on"
+
+
+def same_tensors(folder: str) -> bool:
+    """In all checkpoints that both runs have written, from the step on at which the second one began."""
+    common = set(store.steps_in(f"{folder}/away")) & set(store.steps_in(f"{folder}/kept"))
+    return all(kept(f"{folder}/away", step) == kept(f"{folder}/kept", step) for step in common)
+
+
+def kept(folder: str, step: int) -> list[bytes]:
+    """The values of each tensor that is in a checkpoint; large ones that training leaves alone are not."""
+    checkpoint = store.read(folder, step)
+    restoring = Restoring(torch, checkpoint.header, checkpoint.body)
+    storages = checkpoint.header["storages"]
+    about = [one for part in ("tensors", "optimizers") for one in descriptions(checkpoint.header[part])]
+    made = [restoring.made(one) for one in about if storages[one["storage"]]["crc"] is None]
+    return [tensor.reshape(-1).contiguous().view(torch.uint8).numpy().tobytes() for tensor in made]
+
+
+def descriptions(value: object) -> Iterator[dict[str, Any]]:
+    """Of tensors, wherever they are below."""
+    if isinstance(value, dict) and "storage" in value and "dtype" in value:
+        yield value
+    elif isinstance(value, (dict, list)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from descriptions(part)
 
 
 def trained(script: Path, folder: str, name: str) -> int | str:

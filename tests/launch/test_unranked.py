@@ -10,7 +10,7 @@ LAUNCHERS = {
     **{"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "a", "TORCHELASTIC_RUN_ID": "1"},
     **{"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2", "PMIX_RANK": "0", "PMI_RANK": "0"},
     **{"PMI_SIZE": "2", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2", "SLURM_NTASKS": "2"},
-    **{"HASTEN_JOB_TOKEN": "a secret of sixteen"},
+    **{"HASTEN_JOB_TOKEN": "a secret of sixteen", "HASTEN_NNODES": "2", "HASTEN_DEADLINE": "9"},
 }
 
 

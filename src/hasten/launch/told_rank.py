@@ -39,7 +39,10 @@ def take(environment: MutableMapping[str, str]) -> Launched | None:
     if text is None:
         return None
     try:
-        launched = from_json(Launched, json.loads(text))
+        told = json.loads(text)
+        launched = from_json(Launched, told)
+        if to_json(launched) != told:
+            raise ValueError("something is missing, or is more")
     except (ValueError, TypeError, AttributeError):
         raise UsageError(f"{VARIABLE} is hasten's own, and is {text[:60]!r} here: unset it") from None
     if launched.threads:

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 
 from .job_key import VARIABLE
 from .pulse import DEADLINE
+from .split_worlds import HOSTS
+
+OURS = frozenset((VARIABLE, DEADLINE, HOSTS))
+"""Set by the user for us: nothing that a script should know."""
 
 
 def without_ranks(environment: Mapping[str, str]) -> dict[str, str]:
@@ -20,7 +24,7 @@ _OF_RANKS = {
     *("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE", "SLURM_GTIDS"),
     *("SLURM_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE", "SLURM_TASK_PID", "SLURM_STEP_NUM_NODES"),
     *("SLURM_STEP_NODELIST", "SLURM_JOB_NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NODELIST", "SLURM_NODELIST"),
-    *("TORCH_NCCL_ASYNC_ERROR_HANDLING", VARIABLE, DEADLINE),
+    *("TORCH_NCCL_ASYNC_ERROR_HANDLING", *OURS),
 }
 _BEGINNINGS = ("TORCHELASTIC_", "OMPI_", "PMI_", "PMIX_", "PRTE_", "PALS_", "HYDRA_", "HYDI_", "MPIR_")
 

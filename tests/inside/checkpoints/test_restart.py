@@ -12,39 +12,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from ...patience import PATIENCE_SECONDS
+from .restarting import SCRIPT, checkpoints, continued, ended, kept, killed
 
-SCRIPT = Path(__file__).parent / "scripts" / "everything.py"
 TOLERANCE = 1e-10
 PLAIN = [sys.executable, str(SCRIPT)]
-
-
-def kept(folder: Path, *more: str, every: str = "7steps") -> list[str]:
-    options = ["--no-plan", "--checkpoint", str(folder / "kept"), "--every", every, *more]
-    return [sys.executable, "-m", "hasten", "run", *options, str(SCRIPT)]
-
-
-def ended(command: list[str], folder: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
-    assert run.returncode == code, run.stderr
-    return run
-
-
-def killed(command: list[str], folder: Path, step: int, number: int = signal.SIGKILL) -> str:
-    """Until it has printed that step, and then the signal; returns what it said."""
-    with subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        for line in process.stdout:
-            if line.startswith(f"step {step} "):
-                process.send_signal(number)
-                break
-        process.stdout.read()
-        said = process.stderr.read()
-        assert process.wait(PATIENCE_SECONDS) == -number, said
-    return said
 
 
 def folders(place: Path) -> tuple[Path, Path]:
@@ -79,8 +50,7 @@ def test_a_killed_script_ends_as_if_it_had_not_been(tmp_path: Path, asked: tuple
     printed = ended([*PLAIN, *asked], whole).stdout.splitlines()
     steps = sum(line.startswith("step ") for line in printed)
     killed([*kept(parts), *asked], parts, random.randrange(steps // 2, steps - 2))
-    again = ended([*kept(parts), *asked], parts)
-    assert "training goes on" in again.stderr
+    again = continued([*kept(parts), *asked], parts)
     rest = again.stdout.splitlines()
     assert rest == printed[len(printed) - len(rest) :]
     assert len(rest) < len(printed)
@@ -92,7 +62,7 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
     ended([*PLAIN, "mixing"], whole)
     for step in (20, 45, 70):
         killed([*kept(parts), "mixing"], parts, step)
-    ended([*kept(parts), "mixing"], parts)
+    continued([*kept(parts), "mixing"], parts)
     assert_same_end(whole, parts)
 
 
@@ -101,12 +71,8 @@ def test_a_signal_brings_a_checkpoint_at_the_end_of_the_step(tmp_path: Path) -> 
     ended(PLAIN, whole)
     said = killed(kept(parts, every="1h"), parts, 30, signal.SIGTERM)
     assert "stopped after step" in said
-    ended(kept(parts, every="1h"), parts)
+    continued(kept(parts, every="1h"), parts)
     assert_same_end(whole, parts)
-
-
-def checkpoints(folder: Path) -> list[Path]:
-    return sorted((folder / "kept").glob("step-*.checkpoint"))
 
 
 @pytest.fixture(scope="module")

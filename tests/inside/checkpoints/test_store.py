@@ -60,6 +60,15 @@ def test_a_foreign_file_is_named(tmp_path: Path) -> None:
         store.read(str(tmp_path), 7)
 
 
+def test_what_a_killed_run_left_goes(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    names = ("step-000000000014.checkpoint.new", "journal-000000000014.new", "mine.new")
+    for name in names:
+        (tmp_path / name).write_bytes(b"half")
+    store.remove_unfinished(str(tmp_path))
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "mine.new", path]
+
+
 def test_what_fails_while_it_is_written_leaves_the_older_one(tmp_path: Path) -> None:
     path = written(tmp_path)
     before = path.read_bytes()

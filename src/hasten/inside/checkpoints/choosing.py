@@ -47,16 +47,20 @@ def choose(folder: str, job: Job) -> Chosen | None:
     return None
 
 
-def made_by(job: Job, sources: SourceFiles) -> dict[str, Any]:
-    """What must be the same when a run is continued. torch is imported by now."""
+def made_by(job: Job, sources: SourceFiles, digests: dict[str, str]) -> dict[str, Any]:
+    """What must be the same when a run is continued. ``digests``: of files, those that are new are added; one
+    that is changed later is not what runs.
+    """
+    for path in sources.own(job):
+        digests.setdefault(path, digest_of(path))
     return {
         "script": job.argv[0],
         "arguments": list(job.argv[1:]),
         "module": job.module,
         "folder": os.getcwd(),
-        "sources": {path: digest_of(path) for path in sources.own(job)},
+        "sources": digests,
         "python": sys.version.split()[0],
-        "torch": str(sys.modules["torch"].__version__),
+        "torch": str(getattr(sys.modules.get("torch"), "__version__", "")),
         "processes": 1,
     }
 

@@ -46,6 +46,7 @@ class Course:
         self.mode = mode
         self.depth = 0
         self.off = False
+        self.drawn = 0  # a checksum of the samples that loaders have asked for so far
         self._thread = threading.get_ident()
         os.register_at_fork(after_in_child=self._end)
 
@@ -55,7 +56,11 @@ class Course:
 
     def deaf(self) -> bool:
         """Whether what happens now is of no interest."""
-        return self.depth > 0 or self.off or threading.get_ident() != self._thread
+        return self.depth > 0 or self.elsewhere()
+
+    def elsewhere(self) -> bool:
+        """Whether what happens now is in no part of the course."""
+        return self.off or threading.get_ident() != self._thread
 
     def __enter__(self) -> None:
         self.depth += 1

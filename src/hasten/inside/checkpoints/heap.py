@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import functools
 import marshal
-import os
-import random
 import sys
 import types
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..internals.loaders import iterator_kind
-from ..package import PACKAGE
 from ..random_state import stream_of
 from .cannot import Cannot
+from .frames import frames, is_below, is_pythons, locals_of
+from .held_files import summary_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,11 +35,7 @@ _MOST = 3_000_000  # things: a second or two
 _MOST_KEY = 2**32  # what is above is an address
 _MANY = 8  # things in a container that is looked at as a whole where it can be
 _SAMPLED = 2**23  # bytes of an array from which on only some are looked at
-_RUNS_SCRIPTS = os.path.join(PACKAGE, "inside", "worker", "run_script.py")  # whose frames are around them
-_STEPS = os.path.join("torch", "optim", "optimizer.py")
 _OF_MODULES = ("_modules", "_parameters", "_buffers", "training")
-_OUR_REFERENCES = 3  # to a frame's names: its own, ours, and that of asking
-_OPTIMIZED = 1  # CO_OPTIMIZED: the frame is a function's
 _LEFT_OUT = ("datetime", "threading", "_thread", "weakref", "multiprocessing", "queue", "uuid", "logging")
 _OF_RUNNING = {  # what Python puts into a module
     "__warningregistry__",
@@ -61,12 +57,19 @@ class Found:
 
 
 class Heap:
-    """``is_own``: whether a module's name is one of the script's; ``is_local``: whether a file is."""
+    """``is_own``: whether a module's name is one of the script's; ``is_local``: whether a file is;
+    ``is_followed``: whether an open file goes on where it was.
+    """
 
     def __init__(
-        self, torch: types.ModuleType, is_own: Callable[[str], bool], is_local: Callable[[str], bool]
+        self,
+        torch: types.ModuleType,
+        is_own: Callable[[str], bool],
+        is_local: Callable[[str], bool],
+        is_followed: Callable[[object], bool],
     ) -> None:
         self._torch, self._is_own, self._is_local = torch, is_own, is_local
+        self._is_followed = is_followed
         self._found, self._seen, self._keep = Found(), set[int](), list[object]()
         self._iterator = iterator_kind()
 
@@ -78,7 +81,7 @@ class Heap:
         self._skipped = {id(one.state) for one in optimizers}
         self._waiting: deque[tuple[str, object, bool]] = deque()
         now_strict = True
-        for path, file, names in _frames(frame, self._torch.__path__[0]):
+        for path, file, names in frames(frame, self._torch.__path__[0]):
             self._names(path, names, self._is_local(file))
         for name, module in sorted(sys.modules.items()):
             if self._is_own(name) and isinstance(module, types.ModuleType):
@@ -125,7 +128,7 @@ class Heap:
             self._function(path, value, strict)
         elif isinstance(value, types.GeneratorType):
             if value.gi_frame is not None and self._is_scripts(value.gi_code):
-                self._names(path, _locals_of(value.gi_frame), self._is_local(value.gi_code.co_filename))
+                self._names(path, locals_of(value.gi_frame), self._is_local(value.gi_code.co_filename))
         elif isinstance(value, type):
             if self._is_own(value.__module__):
                 self._attributes(path, dict(vars(value)), strict)
@@ -133,7 +136,7 @@ class Heap:
             self._object(path, value, strict)
 
     def _is_scripts(self, code: types.CodeType) -> bool:
-        return not _is_below(code.co_filename, self._torch.__path__[0]) and not _is_pythons(code)
+        return not is_below(code.co_filename, self._torch.__path__[0]) and not is_pythons(code)
 
     def _tensor(self, path: str, tensor: Tensor) -> None:
         self._found.tensors[path] = tensor
@@ -161,7 +164,7 @@ class Heap:
             for number, (key, part) in enumerate(list(value.items())):
                 plain = isinstance(key, str) or (isinstance(key, int) and abs(key) < _MOST_KEY)
                 self._waiting.append((f"{path}[{key!r}]" if plain else f"{path}[key {number}]", part, strict))
-                if not plain:
+                if not (plain or isinstance(key, int)):
                     self._waiting.append((f"{path}.key {number}", key, strict))
         elif isinstance(value, (set, frozenset)):
             if all(isinstance(part, _PLAIN) for part in value) and strict:
@@ -190,7 +193,16 @@ class Heap:
     def _object(self, path: str, value: object, strict: bool) -> None:
         numpy, kind = sys.modules.get("numpy"), type(value)
         module = kind.__module__ or ""
-        if module.startswith(("hasten.", *_LEFT_OUT)) or module.split(".")[0] in ("io", "_io"):
+        if module.startswith(("hasten.", *_LEFT_OUT)):
+            return
+        if module in ("io", "_io"):
+            text = summary_of(value) if strict and not self._is_followed(value) else ""
+            if text:
+                self._found.plain[path] = text
+            return
+        if module == "tempfile":
+            inner = getattr(value, "__dict__", {})
+            self._waiting.extend((path, inner[name], strict) for name in ("file", "_file") if name in inner)
             return
         stream = stream_of(value)
         if stream is not None:
@@ -211,6 +223,7 @@ class Heap:
                 or module.split(".")[0] in ("torch", "types", "argparse", "enum")
             )
             self._attributes(path, getattr(value, "__dict__", {}), strict and own, value)
+            self._attributes(path, _slots_of(value), strict and own)
 
     def _attributes(self, path: str, names: Any, strict: bool, owner: object = None) -> None:
         of_module = isinstance(owner, self._torch.nn.Module)
@@ -221,6 +234,17 @@ class Heap:
             if of_module and isinstance(value, _PLAIN):
                 self._found.settable[at] = owner, name
             self._waiting.append((at, value, strict))
+
+
+def _slots_of(value: object) -> dict[str, Any]:
+    """What an object has outside of a dictionary."""
+    found = {}
+    for kind in type(value).__mro__:
+        for name, slot in vars(kind).items():
+            if isinstance(slot, types.MemberDescriptorType):
+                with suppress(AttributeError):  # not set yet
+                    found[name] = slot.__get__(value)
+    return found
 
 
 def text_of(value: object) -> str:
@@ -241,44 +265,6 @@ def _text_of_array(value: Any) -> str:
         array = array.reshape(-1)[:: max(1, array.size // 65_536)]
     data = numpy.ascontiguousarray(array)
     return f"array {value.shape} {value.dtype}, {zlib.crc32(data.tobytes()):08x}"
-
-
-def _frames(frame: types.FrameType | None, torch_folder: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """The names of the frames that are neither ours, torch's nor Python's, from the innermost one on."""
-    while frame is not None:
-        code = frame.f_code
-        if code.co_filename == _RUNS_SCRIPTS:
-            return
-        others = _is_below(code.co_filename, torch_folder) or _is_below(code.co_filename, PACKAGE)
-        if code.co_flags & _OPTIMIZED and not (others or _is_pythons(code)):
-            yield code.co_name, code.co_filename, _locals_of(frame)
-        elif "out" in code.co_varnames and code.co_filename.endswith(_STEPS):
-            yield (
-                "step",
-                code.co_filename,
-                {"out": frame.f_locals.get("out")},
-            )  # what a closure returned, on its way out
-        frame = frame.f_back
-
-
-def _locals_of(frame: types.FrameType) -> dict[str, Any]:
-    """Before Python 3.13 the frame keeps a copy, and with it what the script has long dropped."""
-    names = frame.f_locals
-    found = dict(names)
-    if type(names) is dict and sys.getrefcount(names) <= _OUR_REFERENCES:  # else the script asked for it
-        names.clear()
-    return found
-
-
-def _is_pythons(code: types.CodeType) -> bool:
-    path = code.co_filename
-    if path.startswith("<frozen"):
-        return True
-    return _is_below(path, os.path.dirname(random.__file__)) and "-packages" not in path
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path.startswith(folder + os.sep)
 
 
 def _content(cell: Any) -> object:

@@ -97,13 +97,22 @@ class Images:
         return number
 
     def _state(self, number: int, optimizer: Any, taken: _Taken) -> list[list[Any]]:
-        """By place in the parameter groups."""
+        """Under a parameter's place in the groups, or under a name."""
         found = []
-        for g, group in enumerate(optimizer.param_groups):
-            for p, parameter in enumerate(group["params"]):
-                if parameter in optimizer.state:
-                    where = f"state of optimizer {number}, parameter {g}.{p}"
-                    found.append([g, p, self._packed(where, optimizer.state[parameter], taken)])
+        places = {
+            id(parameter): [g, p]
+            for g, group in enumerate(optimizer.param_groups)
+            for p, parameter in enumerate(group["params"])
+        }
+        for key, value in optimizer.state.items():
+            place = key if isinstance(key, (str, int)) else places.get(id(key))
+            if place is None:
+                raise Cannot(
+                    f"optimizer {number} keeps a state for a {type(key).__qualname__} that is none of its "
+                    "parameters, which cannot be kept"
+                )
+            packed = self._packed(f"state of optimizer {number}, {place}", value, taken)
+            found.append([place, packed])
         return found
 
     def _packed(self, path: str, value: Any, taken: _Taken) -> Any:
@@ -176,7 +185,7 @@ class Restoring:
                 parameter.grad = None
                 found.tensors.pop(grad, None)
             elif grad not in found.tensors:
-                parameter.grad = self._made(kept[grad]).to(parameter.device)
+                parameter.grad = self.made(kept[grad]).to(parameter.device)
                 found.tensors[grad] = parameter.grad
 
     def _compare(self, found: Found) -> None:
@@ -208,14 +217,18 @@ class Restoring:
             if data.numel() != was["bytes"] or _crc(data) != was["crc"]:
                 raise Diverged(f"{path} has other values than it had")
             return
-        made = self._made(about)
+        made = self.made(about)
         if list(tensor.shape) != about["shape"]:
             tensor.data = made.to(tensor.device)
+            return
+        if tensor.is_conj() or tensor.is_neg():  # copy_ would write the conjugate of what was stored
+            bytes_of(self._torch, tensor).copy_(storage)
             return
         with self._torch.inference_mode(tensor.is_inference()):
             _unexpanded(tensor.detach()).copy_(_unexpanded(made))
 
-    def _made(self, about: dict[str, Any]) -> Tensor:
+    def made(self, about: dict[str, Any]) -> Tensor:
+        """The tensor of that description, in main memory."""
         storage = self._storages[about["storage"]]
         if storage is None:
             raise Diverged("a gradient is missing that was not kept")
@@ -226,16 +239,16 @@ class Restoring:
 
     def _fill_state(self, optimizer: Any, kept: list[list[Any]]) -> None:
         mine, new = optimizer.state, {}
-        for g, p, packed in kept:
-            parameter = optimizer.param_groups[g]["params"][p]
-            new[parameter] = self._unpacked(packed, mine.get(parameter))
+        for place, packed in kept:
+            key = optimizer.param_groups[place[0]]["params"][place[1]] if isinstance(place, list) else place
+            new[key] = self._unpacked(packed, mine.get(key))
         mine.clear()
         mine.update(new)
 
     def _unpacked(self, packed: dict[str, Any], here: Any) -> Any:
         if "t" in packed:
             about = packed["t"]
-            made = self._made(about).clone(memory_format=self._torch.preserve_format)
+            made = self.made(about).clone(memory_format=self._torch.preserve_format)
             return made.to(about["device"])
         if "d" in packed:
             inner = here if isinstance(here, dict) else {}

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import weakref
+from collections import Counter
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
@@ -17,7 +18,7 @@ from ...records.run_checkpoints import RunCheckpoints
 from ...saying import say
 from ..job import Job
 from ..random_state import seed_before_imports
-from ..seams import Seams, when_it_comes
+from ..seams import Seams
 from ..worker.source_files import SourceFiles
 from . import store
 from .cannot import Cannot, Diverged
@@ -27,14 +28,14 @@ from .graphs import saved_in_graphs, with_graph
 from .heap import Found, Heap
 from .image import Images, Restoring
 from .journal import Reader, Writer
-from .others import digests_of_others
+from .others import GivenToWorkers, digests_of_others
 from .output import Files, Muted
 from .playing import Playing
 from .recording import Recording
 from .repeating import Repeated
 from .seams_of_course import SeamsOfCourse
 from .stopping import Stopping
-from .streams import digests
+from .streams import compare_samples, compare_streams, digests
 from .writing import Background
 
 _TAIL_SECONDS = 5.0
@@ -51,6 +52,7 @@ class Keeper:
         self._optimizers: list[weakref.ref[Any]] = []
         self._models: list[weakref.ref[Any]] = []  # those called
         self._own: dict[str, bool] = {}
+        self._digests: dict[str, str] = {}  # of the script's files, as they were first seen
         self._muted: Muted | None = None
         self._last_steps, self._last_time = 0, time.perf_counter()
         self._tail_time = self._last_time
@@ -64,12 +66,14 @@ class Keeper:
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
             self._lock = store.lock(folder)
+            store.remove_unfinished(folder)
             self._chosen = choose(folder, self._job)
         except OSError as error:
             self._stop(Cannot(f"{folder} cannot be used for checkpoints: {error.strerror}"))
         except Cannot as error:
             self._stop(error)
         chosen = self._chosen
+        made_by(self._job, self._sources, self._digests)  # what runs, not what the files become meanwhile
         self._files = Files(self._seams, chosen is not None, self._stop)
         self._background = Background(folder, self._asked.keep, chosen.segments if chosen is not None else [])
         self._writer = Writer(len(chosen.journal) if chosen is not None else 0)
@@ -109,11 +113,10 @@ class Keeper:
     def torch_came(self, torch: ModuleType) -> None:
         self._torch = self._course.torch = torch
         torch.manual_seed(self._asked.seed)
-        self._heap = Heap(torch, self._is_own, self._sources.is_local)
+        self._heap = Heap(torch, self._is_own, self._sources.is_local, self._files.follows)
         self._images = Images(torch, self._heap)
         self._recording.torch_came(torch)
         self._files.install_saves(torch)
-        when_it_comes(self._seams, "safetensors", self._safetensors)
         self._course_seams.install(torch, self._optimizers, self._models)
         if self._chosen is not None:
             self._playing.torch_came(torch)
@@ -122,9 +125,6 @@ class Keeper:
                 check_torch(made, str(torch.__version__), self._asked.folder)
             except Cannot as error:
                 self._stop(error)
-
-    def _safetensors(self, module: ModuleType) -> None:
-        self._seams.replace(module, "serialize_file", self._files.not_written)
 
     def _is_own(self, name: str) -> bool:
         known = self._own.get(name)
@@ -162,6 +162,7 @@ class Keeper:
         now = self._clock()
         if not self._looked:
             self._looked = True
+            made_by(self._job, self._sources, self._digests)
             self._images.first_look(frame, self._living())
         if self._background.lost:
             self._course.off = True
@@ -189,10 +190,11 @@ class Keeper:
         image.header |= {
             "boundary": kind,
             "random": digests(self._torch),
-            "others": sorted(self._others(found)),
+            "others": sorted(digest for digest, _ in self._others(found)),
             "files": self._files.positions(),
             "saved": self._files.saved(),
-            "made_by": made_by(self._job, self._sources),
+            "drawn": self._course.drawn,
+            "made_by": made_by(self._job, self._sources, self._digests),
         }
         self._last_steps, self._last_time = self._recording.steps, self._clock()
         self._background.submit(self._recording.steps, image, self._writer.take())
@@ -219,9 +221,10 @@ class Keeper:
         try:
             with self._course:
                 gc.collect()
-                self._compare_streams(header["random"])
+                compare_streams(header["random"], digests(self._torch))
+                compare_samples(header["drawn"], self._course.drawn)
                 self._put_back(chosen.checkpoint)
-                self._compare_others(set(header["others"]))
+                self._compare_others(Counter(header["others"]))
                 self._files.go_on(header["files"], header["saved"])
         except Exception as error:
             self._stop(error)
@@ -239,26 +242,23 @@ class Keeper:
 
     def _put_back(self, checkpoint: store.Checkpoint) -> None:
         restoring = Restoring(self._torch, checkpoint.header, checkpoint.body)
+        given = GivenToWorkers(self._torch)
         restoring.put_back(self._look(sys._getframe()), self._living())
+        given.compare()
 
-    def _compare_streams(self, before: dict[str, int]) -> None:
-        now = digests(self._torch)
-        for name in before.keys() | now.keys():
-            if before.get(name) != now.get(name):
-                raise Diverged(f"the random numbers of {name} have come to another place")
-
-    def _others(self, found: Found, *ours: Any) -> dict[int, str]:
+    def _others(self, found: Found, *ours: Any) -> list[tuple[int, str]]:
         graphs = saved_in_graphs(found.tensors.values())  # which nothing can go through without being told
         states = [one.state for one in self._living()]
         return digests_of_others(self._torch, found, states, (*ours, *graphs))
 
-    def _compare_others(self, before: set[int]) -> None:
+    def _compare_others(self, before: Counter[int]) -> None:
         """What no name leads to was not put back."""
         self._playing.forget()
         gc.collect()
         found = self._look(sys._getframe())
         now = self._others(found, self._playing.anchor)
-        new = [about for digest, about in now.items() if digest not in before]
+        more = Counter(digest for digest, _ in now) - before
+        new = [about for digest, about in now if digest in more]
         if new:
             raise Diverged(
                 f"{len(new)} tensors ({new[0]}) that no name leads to have other values than they "

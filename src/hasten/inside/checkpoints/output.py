@@ -14,10 +14,11 @@ import sys
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import IO, TYPE_CHECKING, Any
 
 from ..package import PACKAGE
+from ..seams import when_it_comes
 from .cannot import Diverged
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Files:
         self._stop = stop
         self._saved: set[str] = set()  # written so far
         self._later: set[str] = set()  # written after the checkpoint, by the run that is continued
+        self._written_on: dict[str, int] = {}  # of these, those that were only added to: a descriptor of ours
         self._open: list[tuple[weakref.ref[Any], str]] = []
         self._seams = seams
 
@@ -71,10 +73,24 @@ class Files:
             self._seams.replace(os, "mkdir", self._making)
 
     def install_saves(self, torch: Any) -> None:
-        """Weights that are not yet put back must not get into a file."""
-        self._seams.replace(torch, "save", self._saving)
+        """Weights that are not yet put back must not get into a file: what writes it past ``open``."""
+        compiled = torch.jit.ScriptModule, torch.jit.RecursiveScriptModule, torch.jit.ScriptFunction
+        for owner in (torch, *compiled):
+            self._seams.replace(owner, "save", self._saving)
+        when_it_comes(self._seams, "torch.export", self._install_exports)
+        when_it_comes(self._seams, "safetensors", self._install_safetensors)
 
-    def not_written(self, original: Call) -> Call:
+    def _install_exports(self, module: ModuleType) -> None:
+        self._seams.replace(module, "save", self._saving)
+
+    def _install_safetensors(self, module: ModuleType) -> None:
+        self._seams.replace(module, "serialize_file", self._not_written)
+
+    def follows(self, file: object) -> bool:
+        """Whether it goes on where it was."""
+        return any(ref() is file for ref, _ in self._open)
+
+    def _not_written(self, original: Call) -> Call:
         """A function that writes files by itself, left out while playing."""
         return lambda *given, **more: None if self.playing else original(*given, **more)
 
@@ -100,12 +116,13 @@ class Files:
         return open
 
     def _saving(self, original: Call) -> Call:
-        def save(thing: object, f: Any, *given: Any, **more: Any) -> Any:
-            if isinstance(f, (str, os.PathLike)):
-                self._writes(os.path.abspath(os.fsdecode(f)))
+        def save(thing: object, *given: Any, **more: Any) -> Any:
+            file = next(iter((*given, *more.values())), None)
+            if isinstance(file, (str, os.PathLike)):
+                self._writes(os.path.abspath(os.fsdecode(file)))
                 if self.playing:
                     return None
-            return original(thing, f, *given, **more)
+            return original(thing, *given, **more)
 
         return save
 
@@ -124,10 +141,12 @@ class Files:
         return mkdir
 
     def _writes(self, path: str) -> None:
+        self._end_where_written(path)
         self._saved.add(path)
         self._later.discard(path)
 
     def _reads(self, path: str) -> None:
+        self._end_where_written(path)
         if path in self._later:
             self._stop(
                 Diverged(
@@ -135,6 +154,18 @@ class Files:
                     "has not been written again yet"
                 )
             )
+
+    def _end_where_written(self, path: str) -> None:
+        """What comes behind is of the run that ended: the script is not to read it."""
+        descriptor = self._written_on.pop(path, None)
+        if descriptor is None:
+            return
+        for file, of in self._living():
+            if of == path:
+                file.flush()
+        os.ftruncate(descriptor, os.lseek(descriptor, 0, os.SEEK_CUR))
+        os.close(descriptor)
+        self._later.discard(path)
 
     def saved(self) -> dict[str, list[int]]:
         """Size and time of each file that was written and is there."""
@@ -161,8 +192,11 @@ class Files:
             file.flush()
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             os.dup2(descriptor, file.fileno(), inheritable=False)
-            os.close(descriptor)
             file.seek(positions[path])
+            if path in self._later and saved.get(path, [-1])[0] == positions[path]:
+                self._written_on[path] = descriptor  # at the same place in it as the script's, also if closed
+            else:
+                os.close(descriptor)
         self.playing = False
 
     def _living(self) -> list[tuple[IO[Any], str]]:

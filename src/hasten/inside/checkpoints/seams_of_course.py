@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import marshal
 import os
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Callable
 from functools import partial
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, ref
 
-from ..internals.loaders import iterator_kind
+from ..internals.loaders import NEXT_INDEX, iterator_kind
 from .course import Course
 from .output import by_machinery
 
@@ -42,6 +44,7 @@ class SeamsOfCourse:
         replace(torch.autograd, "backward", self._backward)
         replace(torch.autograd, "grad", self._gradients)
         replace(iterator_kind(), "__next__", self._next)
+        replace(iterator_kind(), NEXT_INDEX, self._drawing)
         self._optimizers(torch, optimizers)
 
     def install_clocks(self, is_own: Callable[[str], bool], skips_sleep: Callable[[], bool]) -> None:
@@ -124,6 +127,18 @@ class SeamsOfCourse:
 
         return __next__
 
+    def _drawing(self, original: Call) -> Call:
+        """A sampler may go by tensors that are not put back yet."""
+        course = self._course
+
+        def next_index(iterator: Any) -> Any:
+            index = original(iterator)
+            if not course.elsewhere():
+                course.drawn = zlib.crc32(_bytes_of(index), course.drawn)
+            return index
+
+        return next_index
+
     def _optimizers(self, torch: ModuleType, made: list[ref[Any]]) -> None:
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
@@ -156,6 +171,16 @@ class SeamsOfCourse:
         self._seams.replace(torch.optim.Optimizer, "__init__", initialised)
         self._seams.on_undo(register_optimizer_step_pre_hook(begins).remove)
         self._seams.on_undo(register_optimizer_step_post_hook(ends).remove)
+
+
+def _bytes_of(index: Any) -> bytes:
+    """Of what a dataset is asked for. Of one that is iterated over, workers ask in any number."""
+    if index is None or (isinstance(index, list) and index[:1] == [None]):
+        return b""
+    try:
+        return marshal.dumps(index, 2)
+    except ValueError:  # such as tensors
+        return repr(index).encode()
 
 
 def _by_an_optimizer(frame: FrameType) -> bool:

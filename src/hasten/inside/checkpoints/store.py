@@ -20,12 +20,13 @@ from typing import Any
 
 from .cannot import Cannot
 
-MAGIC, VERSION = b"HASTENCK", 1
+MAGIC, VERSION = b"HASTENCK", 2
 _HEAD = struct.Struct("<8sQQ")
 _SUM = struct.Struct("<I")
 _NAME = re.compile(r"step-(\d{12})\.checkpoint")
 _SEGMENT = "journal-{:012d}"
 _TAIL = "journal-tail-{:012d}"
+_UNFINISHED = re.compile(r"(step-\d{12}\.checkpoint|journal-\d{12})\.new")
 
 
 class Damaged(Exception):
@@ -82,6 +83,12 @@ def remove_tail(folder: str, step: int) -> None:
         os.unlink(tail_of(folder, step))
 
 
+def remove_unfinished(folder: str) -> None:
+    """What runs left that were killed while they wrote."""
+    for name in filter(_UNFINISHED.fullmatch, os.listdir(folder)):
+        os.unlink(os.path.join(folder, name))
+
+
 def steps_in(folder: str) -> list[int]:
     """Steps of which there are checkpoints, the newest first."""
     found = (_NAME.fullmatch(name) for name in os.listdir(folder))
@@ -109,11 +116,20 @@ def write_whole(path: str, parts: Iterable[memoryview], summed: bool = False) ->
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
+        _to_disk(os.path.dirname(path))  # before older ones are deleted
     except BaseException:
         if os.path.lexists(beside):
             os.unlink(beside)
         raise
     return total
+
+
+def _to_disk(folder: str) -> None:
+    """The names in it, where the file system can."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    with suppress(OSError):
+        os.fsync(descriptor)
+    os.close(descriptor)
 
 
 def read(folder: str, step: int) -> Checkpoint:

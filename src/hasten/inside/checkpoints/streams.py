@@ -6,6 +6,7 @@ import zlib
 from types import ModuleType
 
 from ..random_state import comparable, state_of_streams
+from .cannot import Diverged
 
 
 def torch_state(torch: ModuleType) -> bytes:
@@ -35,3 +36,19 @@ def digests(torch: ModuleType) -> dict[str, int]:
     """Of every global stream: equal if its state is."""
     streams = comparable(state_of_streams(torch))
     return {name: zlib.crc32(repr(state).encode()) for name, state in streams}
+
+
+def compare_streams(before: dict[str, int], now: dict[str, int]) -> None:
+    """Raises Diverged."""
+    for name in before.keys() | now.keys():
+        if before.get(name) != now.get(name):
+            raise Diverged(f"the random numbers of {name} have come to another place")
+
+
+def compare_samples(before: int, now: int) -> None:
+    """Raises Diverged. Each is a checksum of all that loaders have asked for."""
+    if before != now:
+        raise Diverged(
+            "a loader has drawn other samples than it had: its sampler goes by what is trained, or by a "
+            "source that no seed reaches"
+        )
