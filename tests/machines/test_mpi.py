@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .conftest import Cluster
+from .cluster import Cluster
 
 
 def test_a_rank_that_fails_ends_the_others(cluster: Cluster) -> None:

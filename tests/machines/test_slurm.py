@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Cluster, check_ranks, until
+from .cluster import Cluster, until
+from .conftest import check_ranks
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from hasten.launch.pulse import _children, _is_stopped
+from hasten.launch.process_states import children_of, is_stopped
 
 from ..cli.conftest import wait_until
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="by proc(5)")
 
 
 def _has_children(process: int) -> bool:
-    return bool(_children(process))
+    return bool(children_of(process))
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2])
@@ -28,12 +28,12 @@ def test_a_stopped_process_is_seen(depth: int) -> None:
         line = [started.pid]
         while len(line) < 3:
             wait_until(partial(_has_children, line[-1]))
-            line += _children(line[-1])
-        assert not _is_stopped(started.pid)
+            line += children_of(line[-1])
+        assert not is_stopped(started.pid)
         os.kill(line[depth], signal.SIGSTOP)
-        wait_until(lambda: _is_stopped(started.pid))
+        wait_until(lambda: is_stopped(started.pid))
         os.kill(line[depth], signal.SIGCONT)
-        wait_until(lambda: not _is_stopped(started.pid))
+        wait_until(lambda: not is_stopped(started.pid))
     finally:
         os.killpg(started.pid, signal.SIGKILL)
         started.wait()

@@ -1,0 +1,68 @@
+"""Whether a rank's process is stopped, and where it stands.
+
+Source: proc(5), /proc/PID/stat, /proc/PID/status and /proc/PID/task/TID/children.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+from ..inside.worker.stacks import SIGNAL
+
+_DEEP = 3  # below the process that was started: a rank in a process namespace of its own is two
+
+
+def is_stopped(process: int, depth: int = 0) -> bool:
+    """It, or one below it: a sandboxed rank has processes above its own. By proc(5), the letter after the
+    name.
+    """
+    below = children_of(process) if depth < _DEEP else []
+    return _letter(process) in ("T", "t") or any(is_stopped(one, depth + 1) for one in below)
+
+
+def ask_where_it_stands(process: int) -> bool:
+    """Have the rank that runs there, or below it, write its stack to its standard error; whether there is one
+    that does. One that was stopped goes on for that, so end it then.
+    """
+    answering = _answering(process)
+    if not answering:
+        return False
+    with suppress(OSError):
+        os.kill(answering, SIGNAL)
+        os.kill(answering, signal.SIGCONT)
+        return True
+    return False
+
+
+def children_of(process: int) -> list[int]:
+    """The processes that its main thread has started."""
+    with suppress(OSError):
+        return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    return []
+
+
+def _answering(process: int, depth: int = 0) -> int:
+    """The first that has a handler for our signal; 0 if none does, whom it would end."""
+    if _has_handler(process):
+        return process
+    if depth == _DEEP:
+        return 0
+    return next((found for one in children_of(process) if (found := _answering(one, depth + 1))), 0)
+
+
+def _has_handler(process: int) -> bool:
+    with suppress(OSError, ValueError):
+        for line in Path(f"/proc/{process}/status").read_text().splitlines():
+            name, _, value = line.partition(":")
+            if name == "SigCgt":
+                return bool(SIGNAL and int(value, 16) >> (SIGNAL - 1) & 1)
+    return False
+
+
+def _letter(process: int) -> str:
+    with suppress(OSError, IndexError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    return ""
