@@ -7,14 +7,25 @@ import signal
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 
-from hasten.launch.process_states import children_of, is_stopped
+import hasten
+from hasten.launch.process_states import ask_where_it_stands, children_of, is_stopped, stack_in
+from hasten.launch.tail import Tail
 
 from ..cli.conftest import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="by proc(5)")
+
+_RANK = """
+import time
+from hasten.inside.worker.stacks import answer
+answer()
+print("it does", flush=True)
+time.sleep(1000)
+"""
 
 
 def _has_children(process: int) -> bool:
@@ -37,3 +48,36 @@ def test_a_stopped_process_is_seen(depth: int) -> None:
     finally:
         os.killpg(started.pid, signal.SIGKILL)
         started.wait()
+
+
+def test_a_stopped_rank_tells_where_it_stands() -> None:
+    source = Path(hasten.__file__).parents[1]
+    rank = subprocess.Popen(
+        [sys.executable, "-c", _RANK],
+        env={**os.environ, "PYTHONPATH": str(source)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert rank.stdout is not None
+    assert rank.stderr is not None
+    try:
+        assert rank.stdout.readline()
+        os.kill(rank.pid, signal.SIGSTOP)
+        wait_until(lambda: is_stopped(rank.pid))
+        tail = Tail(rank.stderr, shown=False)
+        tail.start()
+        assert ask_where_it_stands(rank.pid)
+        wait_until(lambda: stack_in(tail, 1.0)[-1] == '  File "<string>", line 6 in <module>')
+    finally:
+        rank.kill()
+        rank.wait()
+
+
+def test_a_process_that_would_be_ended_by_it_is_not_asked() -> None:
+    other = subprocess.Popen(["sleep", "1000"])
+    try:
+        assert not ask_where_it_stands(other.pid)
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()

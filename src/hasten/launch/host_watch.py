@@ -18,9 +18,7 @@ from ..machine.vitals import killed_for_memory
 from ..saying import say
 from .exit_codes import how_it_ended
 from .keeper import in_background
-from .process_states import ask_where_it_stands, children_of, is_stopped
-
-_STACK_SECONDS = 0.5  # in which a stack is written
+from .process_states import STACK_SECONDS, ask_where_it_stands, children_of, is_stopped
 
 
 class HostWatch:
@@ -31,6 +29,7 @@ class HostWatch:
     def __init__(self, deadline_seconds: float) -> None:
         self._deadline = deadline_seconds
         self._stopped_since: dict[int, float] = {}
+        self._killed: set[str] = set()  # ranks of which was told
         self._killed_before = killed_for_memory()
         self._host = socket.gethostname()
 
@@ -39,6 +38,8 @@ class HostWatch:
 
     def tell_end(self, rank: int, code: int) -> None:
         """``code``: as from subprocess, negative for a signal."""
+        if str(rank) in self._killed:
+            return
         how = how_it_ended(code, killed_for_memory() > self._killed_before)
         say(f"hasten: rank {rank} on host {self._host} {how}")
 
@@ -61,10 +62,12 @@ class HostWatch:
     def _end(self, process: int, rank: str) -> None:
         say(
             f"hasten: rank {rank} on host {self._host} was stopped, and after {self._deadline:g} s nobody "
-            "had continued it, so it is killed. It stood here:"
+            "had continued it; it is killed"
         )
+        self._killed.add(rank)
+        say(f"hasten: where rank {rank} on host {self._host} stood:")
         if ask_where_it_stands(process):
-            time.sleep(_STACK_SECONDS)
+            time.sleep(STACK_SECONDS)
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
 

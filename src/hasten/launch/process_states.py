@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from contextlib import suppress
 from pathlib import Path
 
-from ..inside.worker.stacks import SIGNAL
+from ..inside.package import INSIDE
+from ..inside.worker.stacks import HEADING, SIGNAL
+from .tail import Tail
 
+STACK_SECONDS = 0.1  # in which a stack is written
+_MOST_LINES = 100  # of a stack
 _DEEP = 3  # below the process that was started: a rank in a process namespace of its own is two
 
 
@@ -31,10 +36,24 @@ def ask_where_it_stands(process: int) -> bool:
     if not answering:
         return False
     with suppress(OSError):
+        os.kill(answering, signal.SIGCONT)  # first: to a stopped process's signals any thread may answer
         os.kill(answering, SIGNAL)
-        os.kill(answering, signal.SIGCONT)
         return True
     return False
+
+
+def stack_in(tail: Tail, seconds: float) -> list[str]:
+    """The last stack in a rank's output, once it is there, without what led to the script."""
+    until = time.monotonic() + seconds
+    while True:
+        lines = tail.lines(_MOST_LINES)
+        begins = [number for number, line in enumerate(lines) if HEADING in line]
+        if begins or time.monotonic() > until:
+            break
+        time.sleep(seconds / 10)
+    if not begins:
+        return ["    it does not tell"]
+    return [line for line in lines[begins[-1] :] if INSIDE not in line]
 
 
 def children_of(process: int) -> list[int]:

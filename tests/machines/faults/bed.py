@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
@@ -21,6 +21,7 @@ from ..cluster import PATIENCE_SECONDS, Cluster, until
 OWN, OURS = "of_its_own_ranks.py", "of_no_ranks.py"
 _HERE = Path(__file__).parent
 GO = "go"
+DEADLINE_SECONDS = 8
 
 
 @dataclass
@@ -94,7 +95,7 @@ class Bed:
     def __init__(self, cluster: Cluster, script: str = OWN) -> None:
         self.cluster, self.script = cluster, script
         self.network = cluster.hosts.network
-        cluster.environment["OMP_NUM_THREADS"] = "1"
+        cluster.environment |= {"OMP_NUM_THREADS": "1", "HASTEN_DEADLINE": str(DEADLINE_SECONDS)}
         for name in (OWN, OURS):
             cluster.write(name, (_HERE / name).read_text())
 
@@ -126,7 +127,29 @@ class Bed:
         self.cluster.write(GO, "")
         return now
 
+    @staticmethod
+    def now() -> float:
+        return time.monotonic()
+
+    @staticmethod
+    def stand(seconds: float) -> None:
+        """A fault that lasts so long."""
+        time.sleep(seconds)
+
+    def forget_the_middle(self) -> None:
+        for path in self.folder.glob("middle-*"):
+            path.unlink()
+
+    def beside(self, name: str) -> Bed:
+        """Another training on the same hosts, in a folder of its own."""
+        (self.folder / name).mkdir()
+        return Bed(replace(self.cluster, folder=self.folder / name), self.script)
+
     # ---- what is there
+    def ranks(self) -> list[int]:
+        """All processes of ranks on both hosts."""
+        return [pid for host in (1, 2) for pid in self.network.processes(host, "bootstrap.py")]
+
     def rank(self, number: int, host: int) -> int:
         """The process that trains as that rank."""
         mark = f"RANK={number}" if self.script == OWN else f'"rank": {number}, "world_size"'
@@ -159,6 +182,12 @@ class Bed:
             yield
         finally:
             subprocess.run([*enter, "umount", "-l", where], check=True)
+
+    def fill(self, name: str, host: int) -> None:
+        """Leave no room in such a folder."""
+        (server,) = self.network.processes(host, "sshd")[:1]
+        filled = ["dd", "if=/dev/zero", f"of={self.folder / name / 'filler'}", "bs=4k"]
+        subprocess.run(["nsenter", "-t", str(server), "-m", *filled], check=False, capture_output=True)
 
 
 def _environment(pid: int) -> str:

@@ -53,8 +53,10 @@ def main(words):
         optimizer.step()
         with open(f"steps-{rank}", "a") as file:
             file.write(f"{step} {time.monotonic()}\n")
+        if step >= MIDDLE:
+            time.sleep(0.05)
         ends = ending(asked_to_end, size) if "saves" in words else False
-        if ends or (step + 1) % EVERY == 0:
+        if ends or ((step + 1) % EVERY == 0 and not ("older" in words and rank and step + 1 > EVERY)):
             save(rank, words, (step + 1, model.state_dict(), optimizer.state_dict()))
         if ends:
             break
@@ -118,7 +120,7 @@ def save(rank, words, state):
         path = of(words, rank)
         torch.save(state, f"{path}.new")
         os.replace(f"{path}.new", path)
-    if dist.is_initialized():
+    if dist.is_initialized() and "older" not in words:
         dist.barrier()
 
 

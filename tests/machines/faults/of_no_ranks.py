@@ -27,9 +27,9 @@ def main(words):
             file.read()
     model = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    first = 0
-    if os.path.exists(CHECKPOINT):
-        first, weights, state, drawn = torch.load(CHECKPOINT)
+    first, path = 0, "parts/0.pt" if "parts" in words else CHECKPOINT
+    if os.path.exists(path):
+        first, weights, state, drawn = torch.load(path)
         model.load_state_dict(weights)
         optimizer.load_state_dict(state)
         torch.set_rng_state(drawn)
@@ -49,8 +49,8 @@ def main(words):
                 file.write(f"{step - 1} {time.monotonic()}\n")
         if (epoch + 1) % 10 == 0:
             state = model.state_dict(), optimizer.state_dict(), torch.get_rng_state()
-            torch.save((epoch + 1, *state), f"{CHECKPOINT}.new")
-            os.replace(f"{CHECKPOINT}.new", CHECKPOINT)
+            torch.save((epoch + 1, *state), f"{path}.new")
+            os.replace(f"{path}.new", path)
     with open("ended-0.json", "w") as file:
         parameters = torch.cat([value.detach().reshape(-1) for value in model.parameters()]).tolist()
         json.dump({"first": first * 8, "next": step, "parameters": parameters}, file)

@@ -24,6 +24,7 @@ from datetime import timedelta
 import torch.distributed as dist
 
 from ...saying import say
+from ..internals.groups import PrefixStore, Store, TCPStore
 from ..seams import Call, Seams
 from ..worker.stacks import where_it_stands
 from .nan_losses import watch_losses
@@ -53,9 +54,9 @@ class RollCall:
 
     def __init__(self, rank: int, size: int, host: str, port: int) -> None:
         self.rank, self.size, self._here = rank, size, socket.gethostname()
-        met = dist.TCPStore(host, port, is_master=False, timeout=_STORE, wait_for_workers=False)
+        met = TCPStore(host, port, is_master=False, timeout=_STORE, wait_for_workers=False)
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        self._store: dist.Store = dist.PrefixStore(f"hasten roll call {attempt}", met)
+        self._store: Store = PrefixStore(f"hasten roll call {attempt}", met)
         self._serves = rank == 0
         self._failure: Failure | None = None  # the first of any rank
         self._over = threading.Event()
@@ -133,7 +134,7 @@ class RollCall:
                 "killed, or its host is down, or the network to it is cut"
             )
         elif others:
-            self._say(f"waited in vain ({what}) for {_listed([*others], hosts)}, which stood here:")
+            self._say(f"waited in vain ({what}) for {_listed([*others], hosts)}")
         else:
             self._say(
                 f"waited in vain ({what}), as all others did: packets are lost, or too slow, between them"

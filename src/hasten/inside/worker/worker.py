@@ -200,7 +200,7 @@ class Worker:
             from ..distributed.parting import fail_as
 
             ours = "part of hasten failed. Please report this:\n" if bug else ""
-            fail_as(self._job.ranks.rank)(f"{ours}{detail.rstrip()}")
+            fail_as(self._job.ranks)(f"{ours}{detail.rstrip()}")
         else:
             self._under_plan.say_it_is_lost(detail, bug)
 

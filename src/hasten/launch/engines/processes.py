@@ -51,12 +51,10 @@ class Processes(Submission):
 
     @property
     def cause(self) -> str:
-        lost = self._unreached[0] if self._unreached else ""
-        return self._overheard.first or (
-            f"ssh does not reach host {lost}, or has lost it: it is down, or the network to it is cut"
-            if lost
-            else ""
-        )
+        if self._overheard.first or not self._unreached:
+            return self._overheard.first
+        lost = self._unreached[0]
+        return f"ssh does not reach host {lost}, or has lost it: it is down, or the network to it is cut"
 
     def poll(self) -> int | None:
         for number, process in enumerate(self._running):
