@@ -11,7 +11,7 @@ WORDS = {
     ),
     "rank stopped": (
         "after `HASTEN_DEADLINE` its stack is shown and it is killed; then as a rank that is killed",
-        "the others end after `--group-timeout` and name it, without its stack; a script without ranks as here",
+        "the others end after `--group-timeout` and name it; a script that knows of no ranks as here",
     ),
     "rank hangs": (
         "after `--group-timeout` the others name it and show its stack; then as a rank that is killed",
@@ -27,7 +27,7 @@ WORDS = {
         "mpirun's ranks end with it; a Slurm job goes on: `scancel` ends it",
     ),
     "host lost": (
-        "after `HASTEN_DEADLINE` it is named, all end; with `--nnodes 1:2` the others go on from the checkpoint",
+        "after `HASTEN_DEADLINE` it is named; all end, with `--nnodes 1:2` the others go on",
         "Slurm requeues or ends the job (`SlurmdTimeout`); mpirun ends where its daemon is lost",
     ),
     "link cut": ("as a host that is lost", "the others end after `--group-timeout` and name the rank"),

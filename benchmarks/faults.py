@@ -13,7 +13,7 @@ import argparse
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -94,9 +94,11 @@ def _hosts() -> Iterator[tuple[Hosts, Path]]:
     why = why_no_hosts() or sshd.why_not()
     if why:
         raise SystemExit(why)
-    with tempfile.TemporaryDirectory() as name, made.hosts(Path(name)) as found:
-        with sshd.servers({host: found.start(host) for host in found.names}, found.folder):
-            yield found, Path(name)
+    with ExitStack() as until_end:
+        folder = Path(until_end.enter_context(tempfile.TemporaryDirectory()))
+        found = until_end.enter_context(made.hosts(folder))
+        until_end.enter_context(sshd.servers({host: found.start(host) for host in found.names}, folder))
+        yield found, folder
 
 
 def rows() -> dict[str, dict[str, Any]]:
@@ -108,8 +110,8 @@ def rows() -> dict[str, dict[str, Any]]:
 def table(kept: Mapping[str, dict[str, Any]]) -> str:
     """As Markdown, in the order of the faults: those of one name under its words."""
     lines = [
-        "| fault | torchrun | Slurm, MPI | the script's ranks | then | noticed after | ended, or trains again,"
-        " after | steps again |",
+        "| fault | torchrun | Slurm, MPI | the script's ranks | then | noticed after |"
+        " ended, or trains again, after | steps again |",
         "|---|---|---|---|---|---|---|---|",
     ]
     named = ""

@@ -1,17 +1,20 @@
-"""What torchrun does not tell of the ranks of its host: which one has stood stopped, and how the first ended.
+"""What torchrun does not tell of the ranks of its host: how each has failed, and which one stands stopped.
 
-torchrun sees that a process ends, and nothing else. A rank that is stopped would keep all others waiting for
-as long as their process group does.
+torchrun sees that a process ends, and does not say on which host. A rank that is stopped would
+keep all others waiting for as long as their process group does.
+
+Sources: pidfd_open(2); waitid(2), WNOWAIT; proc(5), /proc/PID/environ.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import time
-from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..machine.vitals import killed_for_memory
@@ -21,6 +24,14 @@ from .keeper import in_background
 from .process_states import STACK_SECONDS, ask_where_it_stands, children_of, is_stopped
 
 
+@dataclass
+class _Rank:
+    process: int
+    number: str
+    stopped_since: float | None = None
+    killed: bool = False  # by us
+
+
 class HostWatch:
     """Watches the ranks that this process has started, from ``begin`` on. One that stays stopped for
     ``deadline_seconds`` is killed, and what started it does what it does where a rank fails.
@@ -28,56 +39,78 @@ class HostWatch:
 
     def __init__(self, deadline_seconds: float) -> None:
         self._deadline = deadline_seconds
-        self._stopped_since: dict[int, float] = {}
-        self._killed: set[str] = set()  # ranks of which was told
+        self._ranks: dict[int, _Rank] = {}  # by a descriptor of the process
+        self._told: set[str] = set()
         self._killed_before = killed_for_memory()
         self._host = socket.gethostname()
 
     def begin(self) -> None:
-        in_background(self._watch, "hasten watch of ranks")
+        if hasattr(os, "pidfd_open"):
+            in_background(self._watch, "hasten watch of ranks")
 
-    def tell_end(self, rank: int, code: int) -> None:
-        """``code``: as from subprocess, negative for a signal."""
-        if str(rank) in self._killed:
-            return
-        how = how_it_ended(code, killed_for_memory() > self._killed_before)
-        say(f"hasten: rank {rank} on host {self._host} {how}")
+    def ended(self, rank: str, code: int) -> None:
+        """Say how it failed, once. ``code``: as from subprocess, negative for a signal."""
+        if rank not in self._told and code not in (0, -signal.SIGTERM):  # by which others are ended
+            self._told.add(rank)
+            how = how_it_ended(code, killed_for_memory() > self._killed_before)
+            say(f"hasten: rank {rank} on host {self._host} {how}")
 
     def _watch(self) -> None:
         turn = min(1.0, self._deadline / 4)
         while True:
-            began = time.monotonic()
-            time.sleep(turn)
+            self._find()
+            began, ends = time.monotonic(), select.poll()
+            for descriptor in self._ranks:
+                ends.register(descriptor, select.POLLIN)
+            for descriptor, _ in ends.poll(turn * 1000):
+                self._has_ended(descriptor)
             if time.monotonic() - began > 2 * turn:  # this process was stopped itself, and they with it
-                self._stopped_since.clear()
-            self._look()
+                for rank in self._ranks.values():
+                    rank.stopped_since = None
+            for rank in self._ranks.values():
+                self._look(rank)
 
-    def _look(self) -> None:
-        now, stopped = time.monotonic(), dict(_stopped_ranks())
-        self._stopped_since = {one: self._stopped_since.get(one, now) for one in stopped}
-        for process, since in self._stopped_since.items():
-            if now - since > self._deadline:
-                self._end(process, stopped[process])
+    def _find(self) -> None:
+        """New ones: torchrun may begin anew."""
+        known = {rank.process for rank in self._ranks.values()}
+        for process in children_of(os.getpid()):
+            number = _rank_of(process)
+            if number and process not in known:
+                with suppress(OSError):
+                    self._ranks[os.pidfd_open(process)] = _Rank(process, number)
+                    self._told.discard(number)
 
-    def _end(self, process: int, rank: str) -> None:
+    def _has_ended(self, descriptor: int) -> None:
+        rank = self._ranks.pop(descriptor)
+        with suppress(OSError):  # torchrun has asked before us
+            found = os.waitid(os.P_PIDFD, descriptor, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+            if found is not None and not rank.killed:
+                by_itself = found.si_code == os.CLD_EXITED
+                self.ended(rank.number, found.si_status if by_itself else -found.si_status)
+        os.close(descriptor)
+
+    def _look(self, rank: _Rank) -> None:
+        if rank.killed or not is_stopped(rank.process):
+            rank.stopped_since = None
+            return
+        now = time.monotonic()
+        rank.stopped_since = now if rank.stopped_since is None else rank.stopped_since
+        if now - rank.stopped_since > self._deadline:
+            self._end(rank)
+
+    def _end(self, rank: _Rank) -> None:
+        rank.killed = True
+        self._told.add(rank.number)
+        where = f"rank {rank.number} on host {self._host}"
         say(
-            f"hasten: rank {rank} on host {self._host} was stopped, and after {self._deadline:g} s nobody "
-            "had continued it; it is killed"
+            f"hasten: {where} was stopped, and after {self._deadline:g} s nobody had continued it; "
+            "it is killed"
         )
-        self._killed.add(rank)
-        say(f"hasten: where rank {rank} on host {self._host} stood:")
-        if ask_where_it_stands(process):
+        say(f"hasten: where {where} stood:")
+        if ask_where_it_stands(rank.process):
             time.sleep(STACK_SECONDS)
         with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
-
-
-def _stopped_ranks() -> Iterator[tuple[int, str]]:
-    """Processes, each with its rank."""
-    for process in children_of(os.getpid()):
-        rank = _rank_of(process)
-        if rank and is_stopped(process):
-            yield process, rank
+            os.kill(rank.process, signal.SIGKILL)
 
 
 def _rank_of(process: int) -> str:

@@ -1,10 +1,11 @@
 """Whether a rank's process is stopped, and where it stands.
 
-Source: proc(5), /proc/PID/stat, /proc/PID/status and /proc/PID/task/TID/children.
+Source: proc(5), /proc/PID/stat, /proc/PID/status and /proc/PID/task/TID/children; tgkill(2).
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import time
@@ -35,9 +36,10 @@ def ask_where_it_stands(process: int) -> bool:
     answering = _answering(process)
     if not answering:
         return False
-    with suppress(OSError):
-        os.kill(answering, signal.SIGCONT)  # first: to a stopped process's signals any thread may answer
-        os.kill(answering, SIGNAL)
+    with suppress(OSError, AttributeError):  # an older C library has no tgkill
+        # to its main thread: to a process that was stopped, any thread might answer
+        ctypes.CDLL(None).tgkill(answering, answering, SIGNAL)
+        os.kill(answering, signal.SIGCONT)
         return True
     return False
 

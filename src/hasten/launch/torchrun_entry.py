@@ -58,7 +58,7 @@ def _told(error: Exception, watch: HostWatch, towards: str) -> int:
 
     if isinstance(error, ChildFailedError):
         rank, failure = error.get_first_failure()
-        watch.tell_end(rank, failure.exitcode)
+        watch.ended(str(rank), failure.exitcode)
         return 1
     if isinstance(error, SignalException):
         return 128 + error.sigval
