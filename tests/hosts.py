@@ -12,10 +12,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+
+from .patience import PATIENCE_SECONDS
 
 _NEEDED = ("ip", "unshare", "mount")
 _LOSSY = Path(__file__).with_name("lossy_link.py")
@@ -62,8 +65,12 @@ class Network:
         _ip("-n", self._space("sw"), "link", "set", f"p{host}", "down")
 
     def join(self, host: int) -> None:
-        """The link that was cut is there again."""
+        """The link that was cut is there again. Returns once the host has noticed."""
         _ip("-n", self._space("sw"), "link", "set", f"p{host}", "up")
+        ends_by = time.monotonic() + PATIENCE_SECONDS
+        while "LOWER_UP" not in _ip("-n", self._space(f"h{host}"), "link", "show", "eth0"):
+            assert time.monotonic() < ends_by
+            time.sleep(0.05)
 
     def limit(self, mbit: float, *hosts: int) -> None:
         """Each of ``hosts`` sends and receives so many megabits a second at most; without any, all do."""

@@ -60,17 +60,19 @@ def test_a_stopped_rank_tells_where_it_stands() -> None:
     )
     assert rank.stdout is not None
     assert rank.stderr is not None
+    tail = Tail(rank.stderr, shown=False)
     try:
+        tail.start()
         assert rank.stdout.readline()
         os.kill(rank.pid, signal.SIGSTOP)
         wait_until(lambda: is_stopped(rank.pid))
-        tail = Tail(rank.stderr, shown=False)
-        tail.start()
         assert ask_where_it_stands(rank.pid)
-        wait_until(lambda: stack_in(tail, 1.0)[-1] == '  File "<string>", line 6 in <module>')
+        wait_until(lambda: stack_in(tail)[-1] == '  File "<string>", line 6 in <module>')
     finally:
         rank.kill()
         rank.wait()
+        tail.finish()
+        rank.stdout.close()
 
 
 def test_a_process_that_would_be_ended_by_it_is_not_asked() -> None:

@@ -21,7 +21,9 @@ from ..machine.vitals import killed_for_memory
 from ..saying import say
 from .exit_codes import how_it_ended
 from .keeper import in_background
-from .process_states import STACK_SECONDS, ask_where_it_stands, children_of, is_stopped
+from .process_states import ask_where_it_stands, children_of, is_stopped
+
+_OURS = b"rank_entry.py"
 
 
 @dataclass
@@ -41,6 +43,7 @@ class HostWatch:
         self._deadline = deadline_seconds
         self._ranks: dict[int, _Rank] = {}  # by a descriptor of the process
         self._told: set[str] = set()
+        self._leading: set[str] = set()
         self._killed_before = killed_for_memory()
         self._host = socket.gethostname()
 
@@ -49,8 +52,11 @@ class HostWatch:
             in_background(self._watch, "hasten watch of ranks")
 
     def ended(self, rank: str, code: int) -> None:
-        """Say how it failed, once. ``code``: as from subprocess, negative for a signal."""
-        if rank not in self._told and code not in (0, -signal.SIGTERM):  # by which others are ended
+        """Say how it failed, once. ``code``: as from subprocess, negative for a signal. A process of ours
+        that leads the ranks of its host says itself why it fails.
+        """
+        known = rank in self._told or (code > 0 and rank in self._leading)
+        if not known and code not in (0, -signal.SIGTERM):  # by which others are ended
             self._told.add(rank)
             how = how_it_ended(code, killed_for_memory() > self._killed_before)
             say(f"hasten: rank {rank} on host {self._host} {how}")
@@ -90,7 +96,8 @@ class HostWatch:
         os.close(descriptor)
 
     def _look(self, rank: _Rank) -> None:
-        if rank.killed or not is_stopped(rank.process):
+        (self._leading.add if _leads(rank.process) else self._leading.discard)(rank.number)
+        if rank.killed or not is_stopped(rank.process, below=False):
             rank.stopped_since = None
             return
         now = time.monotonic()
@@ -107,10 +114,16 @@ class HostWatch:
             "it is killed"
         )
         say(f"hasten: where {where} stood:")
-        if ask_where_it_stands(rank.process):
-            time.sleep(STACK_SECONDS)
+        ask_where_it_stands(rank.process)
         with suppress(ProcessLookupError):
             os.kill(rank.process, signal.SIGKILL)
+
+
+def _leads(process: int) -> bool:
+    """Whether it is hasten's own. A script's has replaced it."""
+    with suppress(OSError):
+        return _OURS in Path(f"/proc/{process}/cmdline").read_bytes()
+    return False
 
 
 def _rank_of(process: int) -> str:

@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from ..machine.vitals import killed_for_memory
 from ..saying import say
 from .exit_codes import WAITED, how_it_ended
 from .local import render
-from .process_states import STACK_SECONDS, ask_where_it_stands, is_stopped, stack_in
+from .process_states import ask_where_it_stands, is_stopped, stack_in
 from .signals import PASSED_ON, Signals
 from .standard_input import Given, terminal_like, terminal_size
 from .tail import Tail
@@ -235,9 +234,7 @@ class _Launch:
             self._say(f"where rank {number}{self._where} stood:")
             tail = self._tails.get(number)
             if ask_where_it_stands(pid) and tail is not None and not tail.shown:
-                say("\n".join(stack_in(tail, STACK_SECONDS)), lines=True)
-        if standing:
-            time.sleep(STACK_SECONDS)
+                say("\n".join(stack_in(tail)), lines=True)
 
     def _tell_failure(self, number: int) -> None:
         end_orphans()  # they may hold its pipe

@@ -46,8 +46,11 @@ class Seen:
 
     @property
     def recover_seconds(self) -> float | None:
-        """When the next step was done."""
-        return next((seconds for seconds, _ in self.steps if seconds > 0), None)
+        """When the next step was done, the first of those that were done again if there are any."""
+        again = [
+            seconds for n, (seconds, step) in enumerate(self.steps) if n and step <= self.steps[n - 1][1]
+        ]
+        return next((seconds for seconds in (*again, *dict(self.steps)) if seconds > 0), None)
 
     @property
     def again(self) -> int:

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from ...errors import WorkerError
 from ...records.launch_job import Nodes
+from ...saying import say
 from ..programs import path_of
 from .engine import Start, Submission
 from .overheard import Overheard
@@ -34,6 +35,7 @@ class Processes(Submission):
         self._ended: set[int] = set()
         self._overheard = Overheard()
         self._unreached: list[str] = []
+        self._cancelled = False
         try:
             for start in starts:
                 self._running.append(_started(start))
@@ -51,10 +53,7 @@ class Processes(Submission):
 
     @property
     def cause(self) -> str:
-        if self._overheard.first or not self._unreached:
-            return self._overheard.first
-        lost = self._unreached[0]
-        return f"ssh does not reach host {lost}, or has lost it: it is down, or the network to it is cut"
+        return self._overheard.first or next(iter(self._unreached), "")
 
     def poll(self) -> int | None:
         for number, process in enumerate(self._running):
@@ -74,8 +73,12 @@ class Processes(Submission):
     def _note_failure(self, number: int, code: int) -> None:
         there = self._starts[number].there
         self._failed.append(there.host if there else self._starts[number].argv[0])
-        if there and code == _SSHS_OWN:
-            self._unreached.append(there.host)
+        if there and code == _SSHS_OWN and not self._cancelled:
+            self._unreached.append(
+                f"ssh does not reach host {there.host}, or has lost it: it is down, or the network to it is "
+                "cut"
+            )
+            say(f"hasten: {self._unreached[-1]}")
         if self._first_failed is None:
             self._first_failed = 128 - code if code < 0 else code
         if len(self._running) - len(self._failed) < self._least and self._ends_by is None:
@@ -85,6 +88,7 @@ class Processes(Submission):
         """End all processes. One that leads to another host gets time to end by itself, which it does once
         nothing of ours runs there any more.
         """
+        self._cancelled = True
         for start, process in zip(self._starts, self._running, strict=False):
             _let_go(process)
             if start.there is None:
