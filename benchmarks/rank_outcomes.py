@@ -18,6 +18,8 @@ from pathlib import Path
 from tests.inside.distributed.became import Became, became
 from tests.inside.distributed.outcomes import EQUAL, SHAPES
 
+from .results import between
+
 RESULTS = Path(__file__).parent / "results" / "rank-outcomes.json"
 PAGE = Path(__file__).parents[1] / "docs" / "distributed.md"
 _BEGIN, _END = "<!-- outcomes: begin -->", "<!-- outcomes: end -->"
@@ -39,7 +41,8 @@ def main() -> None:
             RESULTS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
         return
     found = {name: Became(**kept[name]) for name in SHAPES if name in kept}
-    PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), table(found)), encoding="utf-8")
+    page = between(PAGE.read_text(encoding="utf-8"), _BEGIN, _END, table(found))
+    PAGE.write_text(page, encoding="utf-8")
 
 
 def _run(name: str) -> Became:
@@ -62,12 +65,6 @@ def table(found: dict[str, Became]) -> str:
         cell = "train what one process trains, to 1e-9" if one.what == EQUAL else f"{one.what}: {reason}"
         lines.append(f"| {name} | {cell.replace('|', '/')} |")
     return "\n".join(lines)
-
-
-def with_table(page: str, rows: str) -> str:
-    """``page`` with ``rows`` between its marks. Raises ValueError if it has none."""
-    begin, end = page.index(_BEGIN) + len(_BEGIN), page.index(_END)
-    return f"{page[:begin]}\n{rows}\n{page[end:]}"
 
 
 if __name__ == "__main__":

@@ -32,6 +32,12 @@ def write_result(name: str, content: dict[str, Any]) -> Path:
     return path
 
 
+def between(page: str, begin: str, end: str, rows: str) -> str:
+    """``page`` with ``rows`` between its marks. Raises ValueError if it has none."""
+    before, after = page.index(begin) + len(begin), page.index(end)
+    return f"{page[:before]}\n{rows}\n{page[after:]}"
+
+
 def newest(name: str) -> dict[str, Any] | None:
     """The result of that name which was written last; None if there is none."""
     named = FOLDER.glob(f"*-{name}.json")

@@ -12,12 +12,16 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
+from .patience import PATIENCE_SECONDS
+
 _NEEDED = ("ip", "unshare", "mount")
+_LOSSY = Path(__file__).with_name("lossy_link.py")
 
 
 class Network:
@@ -60,15 +64,46 @@ class Network:
         """Nothing reaches it any more."""
         _ip("-n", self._space("sw"), "link", "set", f"p{host}", "down")
 
-    def limit(self, mbit: int) -> None:
-        """Each host sends and receives so many megabits a second at most."""
-        for number in range(1, self._count + 1):
-            ends = (self._space(f"h{number}"), "eth0"), (self._space("sw"), f"p{number}")
-            for space, end in ends:
-                words = (
-                    f"exec {space} tc qdisc add dev {end} root tbf rate {mbit}mbit burst 256kb latency 50ms"
-                )
-                _ip("netns", *words.split())
+    def join(self, host: int) -> None:
+        """The link that was cut is there again. Returns once the host has noticed."""
+        _ip("-n", self._space("sw"), "link", "set", f"p{host}", "up")
+        ends_by = time.monotonic() + PATIENCE_SECONDS
+        while "LOWER_UP" not in _ip("-n", self._space(f"h{host}"), "link", "show", "eth0"):
+            assert time.monotonic() < ends_by
+            time.sleep(0.05)
+
+    def limit(self, mbit: float, *hosts: int) -> None:
+        """Each of ``hosts`` sends and receives so many megabits a second at most; without any, all do."""
+        for space, end in self._ends(*hosts):
+            words = f"qdisc replace dev {end} root tbf rate {mbit}mbit burst 256kb latency 50ms"
+            _ip("netns", "exec", space, "tc", *words.split())
+
+    def unlimited(self) -> None:
+        """Take back what ``limit`` did."""
+        for space, end in self._ends():
+            with suppress(subprocess.CalledProcessError):  # it was not limited
+                _ip("netns", "exec", space, "tc", "qdisc", "del", "dev", end, "root")
+
+    def _ends(self, *hosts: int) -> Iterator[tuple[str, str]]:
+        for number in hosts or range(1, self._count + 1):
+            yield self._space(f"h{number}"), "eth0"
+            yield self._space("sw"), f"p{number}"
+
+    @contextmanager
+    def losing(self, share: float) -> Iterator[None]:
+        """Of the packets between the first two hosts, this share is lost."""
+        switch = self._space("sw")
+        for port in ("p1", "p2"):
+            _ip("-n", switch, "link", "set", port, "nomaster")
+        words = [sys.executable, str(_LOSSY), "p1", "p2", str(share)]
+        relay = subprocess.Popen(["ip", "netns", "exec", switch, *words], stdin=subprocess.DEVNULL)
+        try:
+            yield
+        finally:
+            relay.kill()
+            relay.wait()
+            for port in ("p1", "p2"):
+                _ip("-n", switch, "link", "set", port, "master", "br0")
 
     def command(self, host: int, argv: Sequence[str]) -> list[str]:
         """What runs ``argv`` on that host, in the environment and folder that it is given."""
@@ -89,6 +124,13 @@ class Network:
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def processes(self, host: int, word: str = "") -> list[int]:
+        """What runs on a host, in the order of their numbers; with a ``word``, what has it in its command
+        line.
+        """
+        pids = sorted(map(int, _ip("netns", "pids", self._space(f"h{host}")).split()))
+        return [pid for pid in pids if word in _words_of(pid)]
 
     def end_all(self, host: int, word: str = "") -> None:
         """Kill what runs on a host; with a ``word``, what has it in its command line, and all below it."""

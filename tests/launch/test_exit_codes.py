@@ -6,13 +6,14 @@ import signal
 
 import pytest
 
-from hasten.launch.exit_codes import how_it_ended
+from hasten.launch.exit_codes import WAITED, how_it_ended
 
 
 @pytest.mark.parametrize(
     ("code", "for_memory", "said"),
     [
         (3, False, "ended with exit code 3"),
+        (WAITED, False, "waited for another in vain"),
         (3, True, "ended with exit code 3"),
         (-signal.SIGSEGV, False, "was killed by SIGSEGV"),
         (-signal.SIGKILL, False, "was killed by SIGKILL (out of memory?)"),

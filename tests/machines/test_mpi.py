@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from .conftest import Cluster
+import pytest
+
+from .cluster import Cluster
+from .faults.bed import OWN, Bed
+from .faults.table import check_hang
 
 
 def test_a_rank_that_fails_ends_the_others(cluster: Cluster) -> None:
@@ -13,3 +17,14 @@ def test_a_rank_that_fails_ends_the_others(cluster: Cluster) -> None:
     )
     done = cluster.hasten("run", "--no-plan", "--engine", "openmpi", "--hosts", "h1,h2", "train.py")
     assert done.returncode == 9, done.stderr
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("engine", "program"), [("openmpi", "mpirun.openmpi"), ("mpich", "mpiexec.hydra")])
+def test_a_rank_that_hangs_is_named_and_its_stack_shown(cluster: Cluster, engine: str, program: str) -> None:
+    cluster.need(program)
+    bed = Bed(cluster, OWN)
+    bed.go_on()
+    words = ("--no-plan", "--engine", engine, "--hosts", "h1,h2", "--group-timeout", "10")
+    done = cluster.hasten("run", *words, OWN, "hangs")
+    check_hang(done.returncode, done.stderr)

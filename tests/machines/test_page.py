@@ -6,7 +6,8 @@ import shlex
 
 import pytest
 
-from .conftest import Cluster, check_ranks
+from .cluster import Cluster
+from .conftest import check_ranks
 from .page import Block, blocks
 
 HOSTILE = "it's; $(touch no) `touch no` *"

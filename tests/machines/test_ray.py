@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Cluster, check_ranks
+from .cluster import Cluster
+from .conftest import check_ranks
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="Ray is not installed here: make test-ray"

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Cluster, check_ranks, until
+from .cluster import Cluster, until
+from .conftest import check_ranks
+from .faults.bed import OWN, Bed
+from .faults.table import check_hang
 
 
 @pytest.fixture
@@ -55,6 +58,14 @@ def test_a_rank_that_fails_ends_the_job_and_what_was_printed_is_shown(on_slurm: 
     assert "begun" in done.stdout
     assert "task 1: Exited with exit code 9" in done.stdout
     assert f"hasten: the run failed with exit code {done.returncode} (job " in done.stderr
+
+
+@pytest.mark.thorough
+def test_a_rank_that_hangs_is_named_and_its_stack_shown(on_slurm: Cluster) -> None:
+    bed = Bed(on_slurm, OWN)
+    bed.go_on()
+    done = on_slurm.hasten(*BY_SLURM, "--group-timeout", "10", OWN, "hangs")
+    check_hang(done.returncode, done.stdout)
 
 
 def test_sigterm_takes_the_job_out_of_the_queue(on_slurm: Cluster) -> None:

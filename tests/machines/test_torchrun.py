@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from ..processes import started_with
-from .conftest import Cluster, check_ranks, until
+from .cluster import Cluster, until
+from .conftest import check_ranks
 
 KNOWS_OF_NO_RANKS = """
 import json, torch

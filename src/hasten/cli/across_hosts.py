@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from .. import saying
 from ..errors import UsageError
+from ..records.launch_job import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,15 +21,17 @@ if TYPE_CHECKING:
     from ..launch.together import Wish
     from ..launch.world import World
     from ..records.diagnosis import Distribution
+    from ..records.launch_job import Launched
     from ..records.ranks import Findings
     from ..scripts.workspace import Script
 
 
 def start_across_hosts(
-    job: Job, script: Script, found: Distribution, arguments: SimpleNamespace
+    job: Job, script: Script, found: Distribution, arguments: SimpleNamespace, told: Launched | None
 ) -> int | None:
     """The exit code, if this process is one of a launcher's ranks that train the script as one, or if only a
-    check of the hosts was asked for. None if the script is to train by itself.
+    check of the hosts was asked for. None if the script is to train by itself. ``told``: by our engine, if
+    one used that launcher.
     """
     from ..launch.launched_rank import launched_rank
     from ..launch.split_worlds import faults_of_world
@@ -44,7 +47,8 @@ def start_across_hosts(
     ours = shares(launched, found, arguments)
     if not ours and not arguments.preflight:
         return None
-    return _in_world(job, script, launched, arguments)
+    patience = PATIENCE_SECONDS if told is None else told.group_timeout_seconds
+    return _in_world(job, script, launched, arguments.preflight, patience)
 
 
 def shares(launched: LaunchedRank, found: Distribution, arguments: SimpleNamespace) -> bool:
@@ -70,9 +74,11 @@ def shares(launched: LaunchedRank, found: Distribution, arguments: SimpleNamespa
     return True
 
 
-def _in_world(job: Job, script: Script, launched: LaunchedRank, arguments: SimpleNamespace) -> int:
+def _in_world(
+    job: Job, script: Script, launched: LaunchedRank, only_look: bool, patience_seconds: float
+) -> int:
     """The exit code. ``job``: its plan says how each host's processes are laid out; the launcher decides how
-    many there are.
+    many there are. ``patience_seconds``: for which ranks wait for each other.
     """
     from .. import __version__
     from ..errors import Refusal
@@ -89,11 +95,11 @@ def _in_world(job: Job, script: Script, launched: LaunchedRank, arguments: Simpl
         with World(launched, environment, to_json(facts_of(job, script, os.environ, __version__))) as world:
             leads = world.leads
             if leads:
-                ready = _looked(world, script, environment, arguments.preflight)
-                if arguments.preflight:
+                ready = _looked(world, script, environment, only_look)
+                if only_look:
                     code = 0 if ready else UsageError.exit_code
                 else:
-                    code = _led(job, script, world)
+                    code = _led(job, script, world, patience_seconds)
                     if code:
                         return code  # the others have been told
                 world.ended(code)
@@ -162,7 +168,7 @@ def _look_at_this_host(job: Job, script: Script, launched: LaunchedRank | None) 
     return 0 if found.ready else UsageError.exit_code
 
 
-def _led(job: Job, script: Script, world: World) -> int:
+def _led(job: Job, script: Script, world: World, patience_seconds: float) -> int:
     """Start the ranks of this host, and wait for their end."""
     import secrets
 
@@ -192,7 +198,9 @@ def _led(job: Job, script: Script, world: World) -> int:
         found = findings_for(script, wish, trials, _say_for_all(world))
         _tell(found, world)
         hosts = world.launch()
-        ranks = ranks_of_ours(replace(job, seed=seed), wish, os.environ, found, place, hosts)
+        ranks = ranks_of_ours(
+            replace(job, seed=seed), wish, os.environ, found, place, hosts, patience_seconds
+        )
         sandbox = trials.sandbox
         if job.samples:
             sandbox = replace(sandbox, through=(*sandbox.through, job.samples))

@@ -110,7 +110,8 @@ def _waited(submission: Submission, path: str) -> int:
         submission.cancel()
         raise
     if code:
-        say(f"the run failed with exit code {code}{_named(submission)}")
+        cause = f": {submission.cause}" if submission.cause else ""
+        say(f"the run failed with exit code {code}{_named(submission)}{cause}")
     return code
 
 

@@ -53,7 +53,7 @@ def start(
     by_script = found.kind == "ranks" if arguments.ranks is None else arguments.ranks == "script"
     if by_script:
         check_backends(found, arguments.backend or "", job.machine)
-    code = start_across_hosts(job, script, found, arguments)
+    code = start_across_hosts(job, script, found, arguments, told)
     if code is not None:
         return code
     wish = None if by_script else wish_of(job.plan)

@@ -14,6 +14,7 @@ from ..inside.job import Hosts, Job, OwnGroup, Ranks
 from ..inside.techniques.support.process_layouts import resolve
 from ..machine.probe import output_of
 from ..records.diagnosis import Distribution
+from ..records.launch_job import PATIENCE_SECONDS
 from ..records.machine import Machine
 from ..records.plan import Plan
 from ..records.ranks import Findings
@@ -197,12 +198,14 @@ def ranks_of_ours(
     findings: Findings | None,
     place: Place,
     hosts: Hosts | None = None,
+    patience_seconds: float = PATIENCE_SECONDS,
 ) -> list[Rank]:
     """Ranks for a script written for one process: each trains on its slice, as the rehearsal found possible.
 
     Nothing of it is in their environment but threads, a fixed hash seed and, if there are GPUs, the one
     that each sees. They all start from one seed. ``findings`` None: it is not known yet where the model will
-    be. ``hosts``: those are the ranks of this one of several. Raises UsageError if there are too few CPUs or
+    be. ``hosts``: those are the ranks of this one of several. ``patience_seconds``: for which they wait for
+    each other. Raises UsageError if there are too few CPUs or
     GPUs.
     """
     count, on_cpu = wish.count, findings is not None and findings.device == "cpu"
@@ -219,6 +222,7 @@ def ranks_of_ours(
             store=place.store,
             backend=wish.backend or ("nccl" if gpus else "shm"),
             memory=place.memory,
+            timeout_seconds=patience_seconds,
             sync_batch_norm=wish.sync_batch_norm,
             findings=None if job.rehearsal else findings,
             hosts=hosts,

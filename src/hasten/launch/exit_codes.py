@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import signal
 
+WAITED = 75  # of a rank that waited for others in vain
+
 
 def how_it_ended(code: int, killed_for_memory: bool = False) -> str:
     """``code``: as from subprocess, negative for a signal. ``killed_for_memory``: the kernel counts
     processes killed for lack of memory, and the count grew since the start.
     """
+    if code == WAITED:
+        return "waited for another in vain"
     if code >= 0:
         return f"ended with exit code {code}"
     try:

@@ -167,6 +167,8 @@ class Keeper:
                 silent = [one for one in self._guests.values() if now - one.heard > self._silence]
                 gone = [one.name for one in silent if not one.left]
                 if gone:
+                    for one in silent:
+                        one.left = True  # nobody waits for it any longer
                     self._failed(
                         f"{', '.join(gone)} was not heard from for {self._silence:g} s: its machine is down "
                         "or stopped, or the network to it is cut",

@@ -6,16 +6,15 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 
 from ..errors import UsageError
 from ..inside.distributed.meeting import Meeting, NoMeeting
 from .keeper import Failure, in_background
+from .process_states import is_stopped
 
 DEADLINE = "HASTEN_DEADLINE"
 _DEADLINE_SECONDS = 60.0
 _LEAST_DEADLINE_SECONDS = 2.0
-_DEEP = 3  # below the process that was started: a rank in a process namespace of its own is two
 
 
 class Pulse:
@@ -78,7 +77,7 @@ class Pulse:
     def _stopped(self) -> Failure | None:
         now = time.monotonic()
         for rank, process in list(self._followed.items()):
-            if not _is_stopped(process):
+            if not is_stopped(process):
                 self._stopped_since.pop(rank, None)
             elif now - self._stopped_since.setdefault(rank, now) > self._deadline:
                 why = f"rank {rank} on host {self._host} was stopped, and after {self._deadline:g} s nobody"
@@ -99,24 +98,3 @@ def deadline_of(environment: Mapping[str, str]) -> float:
             f"as gone, {_LEAST_DEADLINE_SECONDS:g} or more"
         )
     return seconds
-
-
-def _is_stopped(process: int, depth: int = 0) -> bool:
-    """It, or one below it: a sandboxed rank has processes above its own. By proc(5), the letter after the
-    name.
-    """
-    below = _children(process) if depth < _DEEP else []
-    return _letter(process) in ("T", "t") or any(_is_stopped(one, depth + 1) for one in below)
-
-
-def _letter(process: int) -> str:
-    with suppress(OSError, IndexError):
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    return ""
-
-
-def _children(process: int) -> list[int]:
-    """The processes that its main thread has started."""
-    with suppress(OSError):
-        return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
-    return []

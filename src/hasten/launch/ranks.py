@@ -21,8 +21,9 @@ from ..inside.sandbox.containment import die_with_parent
 from ..inside.worker.orphans import adopt_orphans, end_orphans
 from ..machine.vitals import killed_for_memory
 from ..saying import say
-from .exit_codes import how_it_ended
+from .exit_codes import WAITED, how_it_ended
 from .local import render
+from .process_states import ask_where_it_stands, is_stopped, stack_in
 from .signals import PASSED_ON, Signals
 from .standard_input import Given, terminal_like, terminal_size
 from .tail import Tail
@@ -107,6 +108,7 @@ class _Launch:
         self._failed: int | None = None  # the rank that failed first
         self._asked = False  # the user asked for an end
         self._killed_before = killed_for_memory()
+        self._where = f" on host {elsewhere.name}" if elsewhere is not None else ""
 
     def start(self, number: int, rank: Rank, python: str, all_speak: bool) -> None:
         job = replace(rank.job, terminal=rank.job.terminal or terminal_size())
@@ -178,6 +180,7 @@ class _Launch:
         self._ended_elsewhere = self._elsewhere.failure(0.0)
         if self._ended_elsewhere is not None:
             self._asked = True
+            self._tell_where_they_stand(hung=self._ended_elsewhere[1] == WAITED)
             self._send(signal.SIGTERM)
             self._signals.alarm(GRACE_SECONDS)
 
@@ -207,6 +210,7 @@ class _Launch:
         if failed and self._failed is None and not self._asked:
             # if several are seen at once, a killed one explains those that miss it
             self._failed = min(failed, key=lambda number: (self._processes[number].returncode > 0, number))
+            self._tell_where_they_stand(hung=self._processes[self._failed].returncode == WAITED)
             self._send(signal.SIGTERM)
             self._signals.alarm(GRACE_SECONDS)
         if self._asked and self._alive.keys() <= self._sandboxed:
@@ -223,6 +227,15 @@ class _Launch:
             with suppress(ProcessLookupError):
                 process.send_signal(number)
 
+    def _tell_where_they_stand(self, hung: bool) -> None:
+        """Of ranks that are to be ended: those that are stopped, and where one has ``hung``, all."""
+        standing = {n: one.pid for n, one in self._alive.items() if hung or is_stopped(one.pid)}
+        for number, pid in standing.items():
+            self._say(f"where rank {number}{self._where} stood:")
+            tail = self._tails.get(number)
+            if ask_where_it_stands(pid) and tail is not None and not tail.shown:
+                say("\n".join(stack_in(tail)), lines=True)
+
     def _tell_failure(self, number: int) -> None:
         end_orphans()  # they may hold its pipe
         tail, words = self._tails.get(number), ""
@@ -236,8 +249,7 @@ class _Launch:
         others = "; the other ranks were ended" if self._size > 1 else ""
         for_memory = killed_for_memory() > self._killed_before
         how = how_it_ended(self._processes[number].returncode, for_memory)
-        where = f" on host {self._elsewhere.name}" if self._elsewhere is not None else ""
-        told = f"rank {number} of {self._size}{where} {how}"
+        told = f"rank {number} of {self._size}{self._where} {how}"
         self._say(f"{told}{others}{f': {words}' if words else ''}")
         if self._elsewhere is not None:
             code = _as_exit_code(self._processes[number].returncode)

@@ -12,9 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .engines.engine import Start, There
+from .pulse import deadline_of
 
 REMOTE_ENTRY = Path(__file__).resolve().with_name("remote_entry.py")
-_OPTIONS = ("-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4")
+_OPTIONS = ("-T", "-o", "BatchMode=yes")
+_ASKS = 4  # that stay without an answer before a host counts as lost
 
 
 def why_not() -> str | None:
@@ -27,6 +29,11 @@ def why_not() -> str | None:
 def on_host(
     host: str, argv: Sequence[str], folder: str, environment: Mapping[str, str], python: str
 ) -> Start:
-    """``host`` is checked already. ``python`` and hasten are at the same places there as here."""
+    """``host`` is checked already. ``python`` and hasten are at the same places there as here. A host that is
+    silent for the deadline counts as lost. Raises UsageError if ``environment`` has one that is none.
+    """
     command = f"exec {shlex.join([python, str(REMOTE_ENTRY)])}"
-    return Start(("ssh", *_OPTIONS, "--", host, command), there=There(host, folder, tuple(argv), environment))
+    every = max(1, round(deadline_of(environment) / _ASKS))
+    alive = ("-o", f"ServerAliveInterval={every}", "-o", f"ServerAliveCountMax={_ASKS}")
+    words = ("ssh", *_OPTIONS, *alive, "--", host, command)
+    return Start(words, there=There(host, folder, tuple(argv), environment))

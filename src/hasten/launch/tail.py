@@ -28,7 +28,7 @@ class Tail(threading.Thread):
             while chunk := os.read(self._pipe.fileno(), 2**16):
                 self._kept = (self._kept + chunk)[-_MOST_BYTES:]
                 if showing:
-                    showing = _show(chunk)
+                    showing = show(chunk)
 
     def finish(self) -> None:
         """Return once all was read; another process may hold the pipe open for ever."""
@@ -41,8 +41,8 @@ class Tail(threading.Thread):
         return [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n") if text][-many:]
 
 
-def _show(chunk: bytes) -> bool:
-    """Whether it can still be shown."""
+def show(chunk: bytes) -> bool:
+    """Write it to standard error as it is; whether that can still be done."""
     try:
         while chunk:
             chunk = chunk[os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, chunk) :]

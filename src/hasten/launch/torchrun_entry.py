@@ -8,8 +8,14 @@ directory, as ``python -m`` would.
 
 from __future__ import annotations
 
+import os
 import runpy
+import socket
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hasten.launch.host_watch import HostWatch
 
 
 def local_address(towards: str, interface: str) -> list[str]:
@@ -22,16 +28,48 @@ def local_address(towards: str, interface: str) -> list[str]:
 
 
 def main(towards: str, interface: str, words: list[str]) -> None:
-    """Does not return where torchrun fails: it raises SystemExit."""
+    """Does not return where torchrun fails: it raises SystemExit, once this was told in a line."""
     from hasten.errors import UsageError
+    from hasten.launch.host_watch import HostWatch
+    from hasten.launch.pulse import deadline_of
     from hasten.saying import say
 
     try:
         sys.argv[1:] = [*local_address(towards, interface), *words]
+        watch = HostWatch(deadline_of(os.environ))
     except UsageError as error:
         say(f"hasten: {error}")
         raise SystemExit(error.exit_code) from None
-    runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)
+    watch.begin()
+    try:
+        runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)
+    except Exception as error:
+        raise SystemExit(_told(error, watch, towards)) from None
+
+
+def _told(error: Exception, watch: HostWatch, towards: str) -> int:
+    """Say why torchrun ends, and return the code to end with. Raises what is torchrun's own affair."""
+    from torch.distributed import DistError
+    from torch.distributed.elastic.multiprocessing import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.elastic.rendezvous.api import RendezvousError
+
+    from hasten.saying import say
+
+    if isinstance(error, ChildFailedError):
+        rank, failure = error.get_first_failure()
+        watch.ended(str(rank), failure.exitcode)
+        return 1
+    if isinstance(error, SignalException):
+        return 128 + error.sigval
+    if isinstance(error, (RendezvousError, DistError)):
+        host, why = socket.gethostname(), str(error).partition("\n")[0]
+        say(
+            f"hasten: torchrun on host {host} has lost the place where ranks meet, on {towards or host}: "
+            f"that host is gone, or torchrun there has ended, or the network is cut ({why})"
+        )
+        return 1
+    raise error
 
 
 if __name__ == "__main__":

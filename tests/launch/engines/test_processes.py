@@ -55,6 +55,28 @@ def test_one_that_fails_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None
     assert "h2" in running.label
 
 
+def test_the_first_failure_that_was_named_is_the_cause() -> None:
+    says = "import sys; print('hasten: rank 3 on host h2 failed: no', file=sys.stderr); sys.exit(7)"
+    running = Processes([python("raise SystemExit(0)", "h1"), python(says, "h2")], Nodes(2, 2))
+    assert ended(running) == 7
+    assert running.cause == "rank 3 on host h2 failed: no"
+
+
+def test_a_host_that_ssh_has_lost_is_named(capfd: pytest.CaptureFixture[str]) -> None:
+    running = Processes([python("pass", "h1"), python("raise SystemExit(255)", "h2")], Nodes(2, 2))
+    assert ended(running) == 255
+    assert running.cause.startswith("ssh does not reach host h2, or has lost it")
+    assert running.cause in capfd.readouterr().err
+
+
+def test_a_host_that_was_told_to_end_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "GRACE_SECONDS", 0.0)
+    as_ssh = "import sys; sys.stdin.read(); sys.exit(255)"
+    running = Processes([python(as_ssh, "h1"), python("raise SystemExit(7)", "h2")], Nodes(2, 2))
+    assert ended(running) == 7
+    assert running.cause == ""
+
+
 def test_where_fewer_will_do_the_others_go_on() -> None:
     running = Processes([python("pass", "h1"), python("raise SystemExit(7)", "h2")], Nodes(1, 2))
     assert ended(running) == 0

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from ...saying import say
+from ..job import Ranks
 from .averaging import OutOfStep
 from .backends.lockstep import Disagreement
 from .communication import Communication
 
 EXIT_CODE = 70  # of a rank that cannot go on with the others
+WAITED = 75  # of one that waited for others in vain
+_IN_VAIN = re.compile(r"timed? ?out|kept rank \d+ waiting", re.IGNORECASE)
 _ADVICE = (
     "What a rank computes from its own part of a batch must not steer the training. It was stopped there; "
     "the last checkpoint is as the script left it"
 )
 
 
-class Parting:
-    """``fail`` ends the process, with a line that names this rank."""
+class Fail(Protocol):
+    """Ends the process with that exit code, after a line that names the rank."""
 
-    def __init__(self, communication: Communication, fail: Callable[[str], NoReturn]) -> None:
+    def __call__(self, reason: str, code: int = EXIT_CODE) -> NoReturn: ...
+
+
+class Parting:
+    def __init__(self, communication: Communication, fail: Fail) -> None:
         self._communication, self._fail = communication, fail
 
     def together(self, why: str) -> NoReturn:
@@ -43,7 +51,7 @@ class Parting:
             self._fail(_ended_early(self._communication.rank, steps, *over[0]))
         if isinstance(error, (OutOfStep, Disagreement)):
             self._fail(f"the ranks have come apart at step {steps + 1}: {error}. {_ADVICE}")
-        self._fail(str(error))
+        self._fail(str(error), WAITED if _IN_VAIN.search(str(error)) else EXIT_CODE)
 
     def meet(self, steps: int) -> None:
         """This rank's script has ended, after ``steps``: return once those of all ranks have. A rank that
@@ -84,12 +92,14 @@ def _ended_early(rank: int, steps: int, other: int, theirs: int) -> str:
     )
 
 
-def fail_as(rank: int) -> Callable[[str], NoReturn]:
+def fail_as(ranks: Ranks) -> Fail:
     """Returns a function that ends this rank. Not through an exception, which the script might catch."""
 
-    def fail(reason: str) -> NoReturn:
+    where = f" on host {ranks.hosts.names[ranks.hosts.here]}" if ranks.hosts is not None else ""
+
+    def fail(reason: str, code: int = EXIT_CODE) -> NoReturn:
         sys.stdout.flush()
-        say(f"hasten: rank {rank} cannot go on: {reason}", lines=True)
-        os._exit(EXIT_CODE)
+        say(f"hasten: rank {ranks.rank}{where} cannot go on: {reason}", lines=True)
+        os._exit(code)
 
     return fail

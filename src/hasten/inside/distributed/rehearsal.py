@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -32,6 +32,7 @@ from ..worker import own_files
 from .agreement import Agreement, plain
 from .aligned import AlignedDraws, quiet_recurrent, without_dropout
 from .averaging import OutOfStep
+from .parting import Fail
 from .reference_course import ReferenceCourse
 from .slicing import key_of, slice_of
 from .this_rank import ThisRank
@@ -53,7 +54,7 @@ class Rehearsal(ThisRank):
         observer: Observer,
         ranks: Ranks,
         folder: str,
-        fail: Callable[[str], NoReturn],
+        fail: Fail,
     ) -> None:
         self._fallen_out = ""  # why the ranks' gradients could not be added up
         self._different = ""  # the first thing in which they differ from one process

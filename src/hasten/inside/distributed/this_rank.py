@@ -6,7 +6,7 @@ The idea is https://docs.pytorch.org/docs/stable/notes/ddp.html, with the data t
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
@@ -24,7 +24,8 @@ from .communication import Communication
 from .drawing import Drawing
 from .evaluation import SharedEvaluation
 from .losses import MOST, losses_at, make_global
-from .parting import Parting
+from .nan_losses import NanOfRanks
+from .parting import Fail, Parting
 from .random_streams import Streams, seed_of
 from .slicing import Slicer
 from .spot_checks import SpotChecks, can_check
@@ -48,7 +49,7 @@ class ThisRank:
         observer: Observer,
         ranks: Ranks,
         findings: Findings,
-        fail: Callable[[str], NoReturn],
+        fail: Fail,
         checked: bool = False,
     ) -> None:
         """``checked``: now and then a step is compared with that of one process."""
@@ -62,15 +63,14 @@ class ThisRank:
         apart = not ranks.sync_batch_norm
         self.watch = Watch(Watched(training, self.streams, self.parameters, apart), self.communication)
         self._parting = Parting(self.communication, fail)
+        self._nan = NanOfRanks(self.communication, ranks.hosts)
         self.checks = SpotChecks(self) if checked and can_check(findings.device) else None
-        self.steps = 0  # optimizer steps that have ended
-        self._trained = False  # since the last evaluation
+        self.steps, self._trained = 0, False  # optimizer steps that have ended; since the last evaluation
         self._known: tuple[object, list[torch.Tensor]] = ((), [])  # key, and the parameters found by it
         self._met: set[int] = set()  # roots, by id, that were trained
         self._models = 0  # a fingerprint of their first parameters
         self._last_optimizer = -1
-        self._passes = 0  # backward passes since an optimizer's step
-        self._inside = False
+        self._passes, self._inside = 0, False  # backward passes since an optimizer's step; within one
         hooks.on_batch.append(self._batch_came)
 
     def install(self) -> None:
@@ -104,10 +104,8 @@ class ThisRank:
 
     # ---- the data
     def _install_in_loaders(self) -> None:
-        from torch.utils.data import DataLoader
-
         replace, iterators = self.training.seams.replace, loaders.iterator_kind()
-        replace(DataLoader, "__iter__", self._around_iter)
+        replace(self.training.torch.utils.data.DataLoader, "__iter__", self._around_iter)
         replace(iterators, "__init__", self._around_making)
         replace(iterators, loaders.RESET, self._around_reset)
         replace(iterators, loaders.NEXT_INDEX, self._around_order)
@@ -273,6 +271,7 @@ class ThisRank:
             self._cannot_end(error)
         if why:
             self._came_apart(why)
+        self._nan.heard(sums[:MOST], values, self.steps)
         return sums[:MOST]
 
     def _cannot_end(self, error: Exception) -> NoReturn:

@@ -6,6 +6,8 @@ from types import ModuleType
 
 import torch.distributed as dist
 from torch._C import _distributed_c10d
+from torch._C._distributed_c10d import PrefixStore as PrefixStore
+from torch._C._distributed_c10d import TCPStore as TCPStore
 from torch.distributed.distributed_c10d import Store as Store
 from torch.futures import Future
 

@@ -128,7 +128,7 @@ class Instruments:
         from ..distributed.rehearsal import Rehearsal
         from ..distributed.this_rank import ThisRank
 
-        parts, fail = (self.training, self.hooks, self.observer, ranks), fail_as(ranks.rank)
+        parts, fail = (self.training, self.hooks, self.observer, ranks), fail_as(ranks)
         if job.rehearsal:
             this_rank: ThisRank = Rehearsal(*parts, job.rehearsal, fail)
         else:

@@ -24,12 +24,13 @@ from ..sandbox.denied import naming_file
 from ..sandbox.entering import enter_sandbox
 from ..seams import ImportSeam, Seams
 from ..warned import count_the_scripts_frames
-from . import bindings, script_side
+from . import script_side
 from .children import Children
 from .clocks import Clocks
 from .control import Conversation, stop_here
 from .exits import exit_of
 from .instruments import Instruments
+from .own_groups import OwnGroups
 from .own_tune import own_tune_of
 from .plan_in_force import PlanInForce
 from .run_script import die_as_python_does, run_to_the_end, show_as_python_does
@@ -68,6 +69,7 @@ class Worker:
         wire = Wire.from_descriptor(job.descriptor) if job.descriptor is not None else None
         self._conversation = Conversation(wire, self._answer, self._sources.new) if wire is not None else None
         self._wire = wire
+        self._own_groups = OwnGroups(job)
         self._keeper: Keeper | None = None
         if job.checkpoints is not None:
             from ..checkpoints.keeper import Keeper
@@ -85,8 +87,7 @@ class Worker:
         if self._job.seed is not None:
             seed_before_imports(self._job.seed)
         script_side.listener = self
-        if self._job.own_group is not None:
-            bindings.stand_in()
+        self._own_groups.begin()
         if self._job.rehearsal and os.path.exists(os.path.join(self._job.rehearsal, CLOCKS)):
             self._clocks.install(self._seams)
         if self._conversation is not None and self._summarizer is None:
@@ -103,6 +104,7 @@ class Worker:
             if self._instruments is not None and self._instruments.this_rank is not None:
                 self._instruments.this_rank.script_failed(error)
             show_as_python_does(error)  # before we are stopped: the coordinator will not wait
+            self._own_groups.script_failed(error)
             as_asked = self._tell_what_the_plan_did(by_itself=isinstance(error, SystemExit))
             self._tell_failure(error)
             well = isinstance(error, SystemExit) and exit_of(error.code)[0] == "completed"
@@ -169,10 +171,7 @@ class Worker:
         return recorder.trace() if recorder is not None else ()
 
     def _torch_came(self, torch: ModuleType) -> None:
-        if self._job.own_group is not None and torch.distributed.is_available():
-            from ..distributed.own_group import find_backends
-
-            find_backends(Seams(), self._job.own_group)  # stays, even if our watching fails
+        self._own_groups.torch_came(torch)
         if self._keeper is not None:
             self._keeper.torch_came(torch)
         else:
@@ -201,7 +200,7 @@ class Worker:
             from ..distributed.parting import fail_as
 
             ours = "part of hasten failed. Please report this:\n" if bug else ""
-            fail_as(self._job.ranks.rank)(f"{ours}{detail.rstrip()}")
+            fail_as(self._job.ranks)(f"{ours}{detail.rstrip()}")
         else:
             self._under_plan.say_it_is_lost(detail, bug)
 

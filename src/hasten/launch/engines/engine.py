@@ -88,6 +88,11 @@ class Submission(ABC):
         """The number by which a person finds the job in its queue; "" if it is in none."""
         return ""
 
+    @property
+    def cause(self) -> str:
+        """Why it failed, in a line: the first thing that was said of it; "" if that is not known here."""
+        return ""
+
 
 class LaunchEngine(ABC):
     """Stateless. ``render`` is pure: it reads no file, asks no host and starts nothing."""

@@ -11,11 +11,14 @@ from contextlib import suppress
 
 from ...errors import WorkerError
 from ...records.launch_job import Nodes
+from ...saying import say
 from ..programs import path_of
 from .engine import Start, Submission
+from .overheard import Overheard
 
 GRACE_SECONDS = 20.0  # for the others to end by themselves, once one has failed
 PATIENCE_SECONDS = 15.0  # for an end of their own; the far end of ssh kills what has not ended in ten
+_SSHS_OWN = 255  # ssh's exit code for an error of its own
 _LAST_SECONDS = 2.0  # between SIGTERM and SIGKILL
 
 
@@ -30,9 +33,15 @@ class Processes(Submission):
         self._failed: list[str] = []
         self._ends_by: float | None = None
         self._ended: set[int] = set()
+        self._overheard = Overheard()
+        self._unreached: list[str] = []
+        self._cancelled = False
         try:
             for start in starts:
                 self._running.append(_started(start))
+                pipe = self._running[-1].stderr
+                if pipe is not None:
+                    self._overheard.listen(pipe)
         except OSError as error:
             self.cancel()
             raise WorkerError(f"{start.argv[0]} could not be started: {error}") from None
@@ -41,6 +50,10 @@ class Processes(Submission):
     def label(self) -> str:
         """The hosts that failed, in the order in which they did."""
         return ", ".join(self._failed)
+
+    @property
+    def cause(self) -> str:
+        return self._overheard.first or next(iter(self._unreached), "")
 
     def poll(self) -> int | None:
         for number, process in enumerate(self._running):
@@ -53,12 +66,19 @@ class Processes(Submission):
             if self._ends_by is not None and time.monotonic() > self._ends_by:
                 self.cancel()
             return None
+        self._overheard.finish()
         well = len(self._running) - len(self._failed)
         return 0 if well >= self._least and well else self._first_failed
 
     def _note_failure(self, number: int, code: int) -> None:
         there = self._starts[number].there
         self._failed.append(there.host if there else self._starts[number].argv[0])
+        if there and code == _SSHS_OWN and not self._cancelled:
+            self._unreached.append(
+                f"ssh does not reach host {there.host}, or has lost it: it is down, or the network to it is "
+                "cut"
+            )
+            say(f"hasten: {self._unreached[-1]}")
         if self._first_failed is None:
             self._first_failed = 128 - code if code < 0 else code
         if len(self._running) - len(self._failed) < self._least and self._ends_by is None:
@@ -68,6 +88,7 @@ class Processes(Submission):
         """End all processes. One that leads to another host gets time to end by itself, which it does once
         nothing of ours runs there any more.
         """
+        self._cancelled = True
         for start, process in zip(self._starts, self._running, strict=False):
             _let_go(process)
             if start.there is None:
@@ -90,6 +111,7 @@ def _started(start: Start) -> subprocess.Popen[bytes]:
         [path_of(start.argv[0]) or start.argv[0], *start.argv[1:]],
         env={**os.environ, **start.environment},
         stdin=subprocess.PIPE if start.there else None,
+        stderr=subprocess.PIPE if start.there else None,
         start_new_session=start.there is not None,  # the terminal's Ctrl-C is for us to pass on
     )
     if process.stdin is not None and start.there is not None:

@@ -1,0 +1,1 @@
+"""Faults of trainings on several hosts: what injects each, and what is to be seen."""
