@@ -122,6 +122,14 @@ def worker_of(project: Project, rank: int) -> int:
     return 0
 
 
+@contextmanager
+def training(project: Project, on: Network | None = None) -> Iterator[list[subprocess.Popen[str]]]:
+    """Two hosts that train, and do not end by themselves."""
+    with by_hand(project, ONE_AND_ONE, "--no-plan", "train.py", "SGD", "endless", on=on) as started:
+        wait_until(lambda: worker_of(project, 1) > 0 or started[0].poll() is not None)
+        yield started
+
+
 def far_from_one_process(project: Project, *words: str) -> float:
     model = project.folder / "model.pt"
     ours = torch.load(model)
@@ -198,8 +206,7 @@ def test_what_slices_do_not_add_up_to_is_refused_once_and_on_all_hosts(project: 
 # ---- they end together
 @pytest.mark.thorough
 def test_a_rank_that_is_killed_ends_all_and_is_named(project: Project, script: Path) -> None:
-    with by_hand(project, ONE_AND_ONE, "--no-plan", "train.py", "SGD", "endless") as started:
-        wait_until(lambda: worker_of(project, 1) > 0 or started[0].poll() is not None)
+    with training(project) as started:
         os.kill(worker_of(project, 1), signal.SIGKILL)
         done = all_ended(started)
     codes = [one.returncode for one in started]
@@ -213,8 +220,7 @@ def test_a_rank_that_is_killed_ends_all_and_is_named(project: Project, script: P
 @pytest.mark.thorough
 def test_a_rank_that_is_stopped_ends_all_by_the_deadline_and_is_named(project: Project, script: Path) -> None:
     project.environment["HASTEN_DEADLINE"] = "5"
-    with by_hand(project, ONE_AND_ONE, "--no-plan", "train.py", "SGD", "endless") as started:
-        wait_until(lambda: worker_of(project, 1) > 0 or started[0].poll() is not None)
+    with training(project) as started:
         os.kill(worker_of(project, 1), signal.SIGSTOP)
         done = all_ended(started)
     assert [one.returncode for one in started] == [1, 1], done
@@ -227,8 +233,7 @@ def test_a_rank_that_is_stopped_ends_all_by_the_deadline_and_is_named(project: P
 @pytest.mark.thorough
 def test_a_launchers_process_that_is_stopped_is_named(project: Project, script: Path) -> None:
     project.environment["HASTEN_DEADLINE"] = "5"
-    with by_hand(project, ONE_AND_ONE, "--no-plan", "train.py", "SGD", "endless") as started:
-        wait_until(lambda: worker_of(project, 1) > 0 or started[0].poll() is not None)
+    with training(project) as started:
         started[1].send_signal(signal.SIGSTOP)
         (first,) = all_ended(started[:1])
     assert started[0].returncode == 1
@@ -238,8 +243,7 @@ def test_a_launchers_process_that_is_stopped_is_named(project: Project, script: 
 
 @pytest.mark.thorough
 def test_a_launchers_process_of_rank_0_that_is_killed_ends_all(project: Project, script: Path) -> None:
-    with by_hand(project, ONE_AND_ONE, "--no-plan", "train.py", "SGD", "endless") as started:
-        wait_until(lambda: worker_of(project, 1) > 0 or started[0].poll() is not None)
+    with training(project) as started:
         started[0].kill()
         _, second = all_ended(started)
     assert started[1].returncode == 1
@@ -251,9 +255,7 @@ def test_a_launchers_process_of_rank_0_that_is_killed_ends_all(project: Project,
 @pytest.mark.thorough
 def test_a_host_that_is_cut_off_ends_all_by_the_deadline(project: Project, script: Path) -> None:
     project.environment["HASTEN_DEADLINE"] = "5"
-    words = ("--no-plan", "train.py", "SGD", "endless")
-    with network(2) as net, by_hand(project, ONE_AND_ONE, *words, on=net) as started:
-        wait_until(lambda: worker_of(project, 1) > 0 or started[0].poll() is not None)
+    with network(2) as net, training(project, on=net) as started:
         net.cut(2)
         first, second = all_ended(started)
     assert [one.returncode for one in started] == [1, 1], (first, second)

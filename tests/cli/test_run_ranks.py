@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hasten.launch.shares import shares
+from hasten.launch.unranked import OURS
 from hasten.machine import this_machine
 
 from .conftest import Project
@@ -38,6 +39,7 @@ def told_by(project: Project) -> list[dict[str, object]]:
 
 def test_each_rank_finds_what_torchrun_would_tell_it(project: Project) -> None:
     project.write("train.py", TELLS)
+    project.environment |= dict.fromkeys(OURS, "30")
     done = project.hasten("run", "--no-plan", "--nproc-per-node", "2", "train.py", "--lr", "1")
     assert done.returncode == 0, done.stderr
     first, second = told_by(project)

@@ -10,7 +10,8 @@ import pytest
 
 from hasten.bench import step_costs
 from hasten.cli.main import main
-from hasten.cli.scale import amount, link_of
+from hasten.cli.scale import link_of
+from hasten.cli.values import amount
 from hasten.records.scaling import Link
 
 from ..quickly import quickly

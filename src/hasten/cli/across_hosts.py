@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ..launch.world import World
     from ..records.diagnosis import Distribution
     from ..records.launch_job import Launched
-    from ..records.ranks import Findings
     from ..scripts.workspace import Script
 
 
@@ -55,23 +54,16 @@ def shares(launched: LaunchedRank, found: Distribution, arguments: SimpleNamespa
     """Whether a launcher's ranks train such a script as one. If the launcher does not say where rank 0 is,
     they do so only if asked to. Raises UsageError if that is impossible.
     """
-    if arguments.ranks != "ours":
-        if found.kind or arguments.ranks is not None:
-            return False
-        told = bool(os.environ.get("MASTER_ADDR") and os.environ.get("MASTER_PORT"))
-        if not told and launched.local_size < launched.size:
-            raise UsageError(
-                f"the script knows of no ranks, and each of {launched.launcher}'s {launched.size} would "
-                "train all of it: set MASTER_ADDR and MASTER_PORT on all hosts, so that they find each "
-                "other, or let each train by itself with --ranks script"
-            )
-        return told
-    if found.kind:
+    if found.kind or arguments.ranks is not None:
+        return bool(arguments.ranks == "ours")
+    told = bool(os.environ.get("MASTER_ADDR") and os.environ.get("MASTER_PORT"))
+    if not told and launched.local_size < launched.size:
         raise UsageError(
-            f"{found.sign} makes the script one of several ranks by itself, and --ranks ours is for "
-            "scripts that know of none: leave it out"
+            f"the script knows of no ranks, and each of {launched.launcher}'s {launched.size} would train "
+            "all of it: set MASTER_ADDR and MASTER_PORT on all hosts, so that they find each other, or let "
+            "each train by itself with --ranks script"
         )
-    return True
+    return told
 
 
 def _in_world(
@@ -172,39 +164,23 @@ def _led(job: Job, script: Script, world: World, patience_seconds: float) -> int
     """Start the ranks of this host, and wait for their end."""
     import secrets
 
-    from ..bench.stage import Stage
-    from ..bench.trials import Trials
     from ..launch.chosen import check_wish, ranks_of_ours
     from ..launch.ranks import Elsewhere, run_ranks
-    from ..launch.rendezvous import private_place
-    from ..plans.own import prepare
-    from ..scripts.sources import Sources
-    from ..scripts.workspace import Workspace
-    from ..tuning.rehearsing import findings_for
+    from .rehearsed_ranks import rehearsed
     from .starting import say_of_shared_memory
 
     job, wish = _as_planned(_on_this_host(job, world), world)
     check_wish(wish, job.machine)
     _read_nothing()
-    workspace = Workspace(script)
-    prepare(workspace)
-    stage = Stage(
-        argv=job.argv, module=job.module, machine=job.machine, environment=os.environ, folders=script.folders,
-        world=world,
-    )  # fmt: skip
-    trials = Trials(stage, workspace.new_trial(), Sources(script, "rehearsed"))
+    say = _say_for_all(world)
     seed = world.share(secrets.randbits(31) if job.seed is None else job.seed)[0]
-    with trials, private_place() as place:
-        found = findings_for(script, wish, trials, _say_for_all(world))
-        _tell(found, world)
+    with rehearsed(job, script, wish, say, world) as ready:
+        say(_ranks_of(world))
         hosts = world.launch()
         ranks = ranks_of_ours(
-            replace(job, seed=seed), wish, os.environ, found, place, hosts, patience_seconds
+            replace(job, seed=seed), wish, os.environ, ready.found, ready.place, hosts, patience_seconds
         )
-        sandbox = trials.sandbox
-        if job.samples:
-            sandbox = replace(sandbox, through=(*sandbox.through, job.samples))
-        theirs = [replace(rank, job=replace(rank.job, sandbox=sandbox)) for rank in ranks]
+        theirs = ready.protected(ranks)
         if hosts.here == 0:
             theirs[0] = ranks[0]
         say_of_shared_memory(wish.count)
@@ -269,11 +245,8 @@ def _say_for_all(world: World) -> Callable[[str], None]:
     return say
 
 
-def _tell(found: Findings, world: World) -> None:
-    say, many = _say_for_all(world), [len(host) for host in world.by_host]
-    for remark in found.remarks:
-        say(f"differs from one process: {remark}")
-    say("compared with one process: the first steps, up to 400, and single later ones (on CPUs)")
+def _ranks_of(world: World) -> str:
+    many = [len(host) for host in world.by_host]
     each = ", ".join(f"{name}: {count}" for name, count in zip(world.names, many, strict=True))
     where = f" on {len(many)} hosts ({each})" if len(many) > 1 else ""
-    say(f"{world.size} ranks{where}, each with its part of every batch")
+    return f"{world.size} ranks{where}, each with its part of every batch"

@@ -56,19 +56,25 @@ def stage_of(script: Script, found: Distribution, arguments: SimpleNamespace) ->
 
 def plan_asked_for(arguments: SimpleNamespace, script: Script) -> SavedPlan:
     """The plan that --plan, --use and --without name, else the script's own; empty if there is none."""
-    from ..plans.files import SavedPlan, changed, read_plan
+    from ..plans.files import changed
     from ..plans.own import own_plan
-    from ..records.plan import BASELINE
     from ..scripts.workspace import Workspace
 
-    saved: SavedPlan | None = None
-    if arguments.plan:
-        saved = read_plan(Path(arguments.plan))
-    elif not arguments.use:
-        saved, remark = own_plan(Workspace(script))
-        if remark:
-            say(f"hasten: {remark}")
-    return changed(saved or SavedPlan(BASELINE), arguments.use, arguments.without)
+    if arguments.plan or arguments.use:
+        return named_plan(arguments)
+    saved, remark = own_plan(Workspace(script))
+    if remark:
+        say(f"hasten: {remark}")
+    return changed(saved, (), arguments.without) if saved is not None else named_plan(arguments)
+
+
+def named_plan(arguments: SimpleNamespace) -> SavedPlan:
+    """The plan of --plan, else the empty one, as --use and --without change it."""
+    from ..plans.files import SavedPlan, changed, read_plan
+    from ..records.plan import BASELINE
+
+    saved = read_plan(Path(arguments.plan)) if arguments.plan else SavedPlan(BASELINE)
+    return changed(saved, arguments.use, arguments.without)
 
 
 def console_for(json_target: str | None) -> Console:

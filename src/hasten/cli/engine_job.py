@@ -35,14 +35,19 @@ _SECRET = ("TOKEN", "SECRET", "PASSWORD", "KEY")
 
 def engine_name(arguments: SimpleNamespace) -> str:
     """The engine that was asked for, or the one that other options need."""
+    return arguments.engine or ("torchrun" if on_hosts(arguments) else "local")
+
+
+def on_hosts(arguments: SimpleNamespace) -> bool:
+    """Whether options say which hosts, how many, or where they meet."""
     several = arguments.nnodes is not None and arguments.nnodes.most > 1
-    several = several or arguments.hosts or arguments.hostfile or endpoint(arguments)
-    return arguments.engine or ("torchrun" if several else "local")
+    return bool(several or arguments.hosts or arguments.hostfile or endpoint(arguments))
 
 
 def endpoint(arguments: SimpleNamespace) -> str:
     """Where ranks meet, as HOST:PORT; "" if that is not given. Raises UsageError if it is given twice."""
     from ..errors import UsageError
+    from ..launch.hosts import place_of
 
     if not arguments.master_addr:
         if arguments.master_port is not None:
@@ -50,9 +55,7 @@ def endpoint(arguments: SimpleNamespace) -> str:
         return arguments.rdzv_endpoint or ""
     if arguments.rdzv_endpoint:
         raise UsageError("--rdzv-endpoint and --master-addr both say where ranks meet: leave one out")
-    host = arguments.master_addr
-    host = f"[{host}]" if ":" in host and not host.startswith("[") else host
-    return f"{host}:{arguments.master_port or _BY_HAND_PORT}"
+    return place_of(arguments.master_addr, arguments.master_port or _BY_HAND_PORT)
 
 
 def job_of(script: Script, arguments: SimpleNamespace, parameters: Sequence[click.Parameter]) -> LaunchJob:

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from . import engine_options
-from .engine_job import endpoint, engine_name, job_of
+from .common import named_plan
+from .engine_job import engine_name, job_of, on_hosts
 from .starting import become, check_for_ranks, say
 
 if TYPE_CHECKING:
@@ -30,9 +31,7 @@ def by_engine(arguments: SimpleNamespace) -> bool:
     """Whether the command line asks for an engine. Raises UsageError if only other options need one."""
     from ..errors import UsageError
 
-    if arguments.engine not in (None, "local") or arguments.hosts or arguments.hostfile:
-        return True
-    if (arguments.nnodes is not None and arguments.nnodes.most > 1) or endpoint(arguments):
+    if arguments.engine not in (None, "local") or on_hosts(arguments):
         return True
     for name in sorted(engine_options.NAMES - {"engine", "nnodes", "render"}):
         if getattr(arguments, name) not in (None, False, ()):
@@ -55,12 +54,11 @@ def launch(
     engine = ENGINES[engine_name(arguments)]
     _check(engine, arguments)
     job = job_of(script, arguments, parameters)
-    engine.check(job)
+    rendered = engine.render(job)
     if job.nodes.most > 1 or not engine.does.starts_hasten:
         check_for_ranks(script, found, job.size, arguments.ranks, job.nodes.elastic)
-    rendered = engine.render(job)
     if arguments.render or engine.does.renders_only:
-        Outlet(sys.stdout).write(shown(rendered))
+        Outlet(sys.stdout).write(shown(rendered, job.secrets))
         return 0
     why = engine.available()
     if why is not None:
@@ -70,11 +68,7 @@ def launch(
 
 def _check(engine: LaunchEngine, arguments: SimpleNamespace) -> None:
     """Raises UsageError for what would fail in every rank, and for options that the engine does not use."""
-    from ..plans.files import SavedPlan, changed, read_plan
-    from ..records.plan import BASELINE
-
-    saved = read_plan(Path(arguments.plan)) if arguments.plan else SavedPlan(BASELINE)
-    changed(saved, arguments.use, arguments.without)
+    named_plan(arguments)
     if arguments.detach and not engine.does.submits:
         raise engine.cannot("--detach: it ends with this command. Leave it out, or put the command into tmux")
     if arguments.image and not engine.does.contains:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import require_platform, script_of
+from .common import named_plan, require_platform, script_of
 from .engine_options import ENGINE_OPTIONS
 from .options import TECHNIQUES, OneOf, backend, files, nproc_per_node, script
 from .run_checkpoint import OPTIONS as CHECKPOINTS
@@ -139,22 +138,19 @@ def _plan(arguments: SimpleNamespace, script: Script) -> tuple[SavedPlan, str]:
     """The requested plan, and where it comes from."""
     from ..errors import UsageError
     from ..plans import unconfirmed
-    from ..plans.files import SavedPlan, changed, read_plan
+    from ..plans.files import changed
     from ..plans.own import own_plan
-    from ..records.plan import BASELINE
     from ..scripts.workspace import Workspace
 
     if arguments.no_plan and (arguments.tune or arguments.retune_every):
         raise UsageError("--no-plan trains as without hasten: leave out --tune and --retune-every")
     if arguments.no_plan and (arguments.use or arguments.without):
         raise UsageError("--no-plan trains without any technique: leave out --use and --without")
-    empty = changed(SavedPlan(BASELINE), arguments.use, arguments.without)
-    if arguments.no_plan:
-        return empty, ""
-    if arguments.plan:
-        return changed(read_plan(Path(arguments.plan)), arguments.use, arguments.without), arguments.plan
+    named = named_plan(arguments)
+    if arguments.no_plan or arguments.plan:
+        return named, arguments.plan or ""
     if arguments.use:
-        return empty, "the techniques named by --use"
+        return named, "the techniques named by --use"
     workspace = Workspace(script)
     saved, remark = own_plan(workspace)
     if saved is not None:
@@ -174,7 +170,7 @@ def _plan(arguments: SimpleNamespace, script: Script) -> tuple[SavedPlan, str]:
         say(
             f"no plan for {script.label} yet, so it runs unchanged; make one with: hasten tune {script.label}"
         )
-    return empty, ""
+    return named, ""
 
 
 def _pace(

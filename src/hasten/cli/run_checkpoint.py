@@ -6,12 +6,14 @@ import json
 import os
 import re
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import click
 
+from .starting import why_several
 from .values import YEAR_SECONDS, file_name, shortened, whole_number
 
 if TYPE_CHECKING:
@@ -103,15 +105,11 @@ def _resumes_itself(script: Script) -> str:
 
 
 def _why_not(arguments: SimpleNamespace, script: Script, distribution: Distribution, plan: Plan) -> str:
-    from ..launch.launched_rank import launched_rank
-
-    launched = launched_rank(os.environ)
-    if arguments.nproc_per_node is not None or (launched is not None and launched.size > 1):
-        return "training in several processes cannot be continued yet: train in one, or leave it out"
-    if distribution.kind:
+    several = why_several(arguments, distribution, plan)
+    if several:
         return (
-            f"{distribution.sign} makes the script one of several processes, which cannot be continued yet: "
-            "leave it out"
+            f"a training of several processes cannot be continued yet, and {several}: train in one, or leave "
+            "--checkpoint out"
         )
     if script.is_notebook:
         return "a notebook cannot be continued yet: export it as a script"
@@ -131,18 +129,15 @@ def _seed_of(folder: str) -> int:
     """Of the first run with this folder."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
     path = os.path.join(folder, _RUN)
+    with suppress(FileExistsError), open(path, "x") as file:  # of two runs that begin at once, one draws
+        json.dump({"seed": secrets.randbits(62)}, file)
+        file.flush()
+        os.fsync(file.fileno())
     try:
         with open(path) as file:
             return int(json.load(file)["seed"])
-    except FileNotFoundError:
-        pass
     except (ValueError, KeyError, TypeError) as error:
         raise OSError(0, f"{path} is damaged; move it away") from error
-    seed = secrets.randbits(62)
-    with open(f"{path}.new", "w") as file:
-        json.dump({"seed": seed}, file)
-    os.replace(f"{path}.new", path)
-    return seed
 
 
 def hashing_as_before(checkpoints: RunCheckpoints) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from .starting import say
+from .starting import say, why_several
 
 if TYPE_CHECKING:
     from ..records.diagnosis import Distribution
@@ -41,19 +40,9 @@ def tuning_of(
 def _refuse_ranks(arguments: SimpleNamespace, distribution: Distribution, plan: Plan) -> None:
     """Each rank would choose by its own clock, and they would train different models."""
     from ..errors import UsageError
-    from ..launch.launched_rank import launched_rank
 
-    launched = launched_rank(os.environ)
     option = "--tune" if arguments.tune else "--retune-every"
-    why = ""
-    if arguments.nproc_per_node is not None:
-        why = f"--nproc-per-node {arguments.nproc_per_node}"
-    elif launched is not None and launched.size > 1:
-        why = f"{launched.launcher} started this as one of {launched.size} ranks"
-    elif "processes" in plan.techniques:
-        why = "the plan trains in several processes"
-    elif distribution.kind:
-        why = f"{distribution.sign} makes the script one of several ranks"
+    why = why_several(arguments, distribution, plan)
     if why:
         raise UsageError(
             f"{option} tries techniques in a training of one process, and {why}: each rank would choose by "

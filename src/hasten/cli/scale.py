@@ -12,7 +12,7 @@ import click
 from .. import saying
 from .common import console_for, plan_asked_for, require_platform, script_of, stage_of
 from .options import ALLOW_WRITES, JSON, PLAN, TECHNIQUES, WAIT, script
-from .values import file_name, shortened, whole_number
+from .values import amount, file_name, shortened, whole_number
 
 if TYPE_CHECKING:
     from ..records.scaling import Cluster, Link
@@ -39,17 +39,6 @@ def link_of(text: str) -> Link:
         expected = "expected bandwidth and latency, such as 10Gbit/s,50us"
         raise click.BadParameter(f"{expected}, found {shortened(text)}") from None
     return Link(latency, bits / 8)
-
-
-def amount(text: str) -> float:
-    """An option's type: a number above zero."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise click.BadParameter(f"expected a number above zero, found {shortened(text)}")
-    return value
 
 
 PARAMETERS = (

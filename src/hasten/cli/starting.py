@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..launch.launched_rank import LaunchedRank
     from ..records.diagnosis import Distribution
     from ..records.launch_job import Launched
+    from ..records.plan import Plan
     from ..scripts.workspace import Script
 
 _OWN_NAMES = {"mpi", "ccl", "shm"}  # of backends that a script may name, and torch does not know
@@ -34,6 +35,7 @@ def start(
     from ..launch.chosen import check_backends, check_processes
     from ..launch.launched_rank import launched_rank
     from ..launch.together import wish_of
+    from ..launch.unranked import OURS
     from .across_hosts import start_across_hosts
 
     if found.data_parallel:
@@ -50,12 +52,19 @@ def start(
     if launched is not None and (told is not None or launched.local_size < launched.size):
         check_for_ranks(script, found, launched.size, arguments.ranks)
     check_processes(job.plan, found, arguments.ranks or "")
+    if found.kind and arguments.ranks == "ours":
+        raise UsageError(
+            f"{found.sign} makes the script one of several ranks by itself, and --ranks ours is for "
+            "scripts that know of none: leave it out"
+        )
     by_script = found.kind == "ranks" if arguments.ranks is None else arguments.ranks == "script"
     if by_script:
         check_backends(found, arguments.backend or "", job.machine)
     code = start_across_hosts(job, script, found, arguments, told)
     if code is not None:
         return code
+    for name in OURS:
+        os.environ.pop(name, None)
     wish = None if by_script else wish_of(job.plan)
     if count is None and wish is None:
         if launched is not None:
@@ -68,11 +77,6 @@ def start(
         if (arguments.backend or "mpi") == "mpi" and "mpi" in (arguments.backend, *found.backends):
             by_mpirun(job, script, found, arguments)
         return as_the_script_asks(_in_one(job), found, count, arguments.backend or "")
-    if found.kind and arguments.ranks == "ours":
-        raise UsageError(
-            f"{found.sign} makes the script one of several ranks by itself, and --ranks ours is for "
-            "scripts that know of none: leave it out"
-        )
     return as_we_share(in_several(job, count, arguments.backend), script)
 
 
@@ -86,6 +90,20 @@ def check_for_ranks(
     reason = why_not_by_ranks(found, script.label, size, ranks == "script", elastic)
     if reason:
         raise UsageError(reason)
+
+
+def why_several(arguments: SimpleNamespace, found: Distribution, plan: Plan) -> str:
+    """By what it is a training of several processes; "" if it is one of one process."""
+    from ..launch.launched_rank import launched_rank
+
+    launched = launched_rank(os.environ)
+    if arguments.nproc_per_node is not None:
+        return f"--nproc-per-node {arguments.nproc_per_node}"
+    if launched is not None and launched.size > 1:
+        return f"{launched.launcher} started this as one of {launched.size} ranks"
+    if "processes" in plan.techniques:
+        return "the plan trains in several processes"
+    return f"{found.sign} makes the script one of several ranks" if found.kind else ""
 
 
 def _in_one(job: Job) -> Job:
@@ -118,19 +136,13 @@ def in_several(job: Job, count: int | None, backend: str | None) -> Job:
 
 def as_we_share(job: Job, script: Script) -> int:
     """Ranks of a script that knows of none: each trains on its part of every batch."""
-    from ..bench.stage import Stage
-    from ..bench.trials import Trials
     from ..errors import UsageError
     from ..launch.chosen import check_wish, ranks_of_ours
     from ..launch.ranks import run_ranks
-    from ..launch.rendezvous import private_place
     from ..launch.together import wish_of
-    from ..plans.own import prepare
     from ..records.diagnosis import Distribution
     from ..scripts.script_asks import asks_at_terminal
-    from ..scripts.sources import Sources
-    from ..scripts.workspace import Workspace
-    from ..tuning.rehearsing import findings_for
+    from .rehearsed_ranks import rehearsed
 
     wish = wish_of(job.plan)
     assert wish is not None
@@ -143,24 +155,9 @@ def as_we_share(job: Job, script: Script) -> int:
             f"{asks} may ask at the terminal in the middle of the training, and the terminal is rank 0's "
             "alone. From a file every rank reads the same: hasten run ... < FILE (or < /dev/null)"
         )
-    workspace = Workspace(script)
-    prepare(workspace)
-    stage = Stage(
-        argv=job.argv, module=job.module, machine=job.machine, environment=os.environ,
-        folders=script.folders,
-    )  # fmt: skip
-    trials = Trials(stage, workspace.new_trial(), Sources(script, "rehearsed"))
-    with trials, private_place() as place:
-        found = findings_for(script, wish, trials, say)
-        for remark in found.remarks:
-            say(f"differs from one process: {remark}")
-        say("compared with one process: the first steps, up to 400, and single later ones (on CPUs)")
-        first, *others = ranks_of_ours(job, wish, os.environ, found, place)
-        sandbox = trials.sandbox
-        if job.samples:
-            sandbox = replace(sandbox, through=(*sandbox.through, job.samples))
-        sandboxed = [replace(rank, job=replace(rank.job, sandbox=sandbox)) for rank in others]
-        ranks = [replace(rank, given=trials.rank_input()) for rank in (first, *sandboxed)]
+    with rehearsed(job, script, wish, say) as ready:
+        first, *others = ranks_of_ours(job, wish, os.environ, ready.found, ready.place)
+        ranks = [replace(rank, given=ready.trials.rank_input()) for rank in (first, *ready.protected(others))]
         say_of_shared_memory(wish.count)
         say(f"{wish.count} ranks, each with its part of every batch")
         return run_ranks(ranks, say)
@@ -223,15 +220,13 @@ def alone(
 ) -> NoReturn:
     """This process becomes the script's. ``patience_seconds``: how long a rank waits for the others."""
     from ..inside.job import OwnGroup
-    from ..launch import job_key
     from ..launch.launched_rank import launched_rank
     from ..launch.local import render
 
     if environment is None:
         launched = launched_rank(os.environ)
         environment = {**os.environ, **(launched.variables(os.environ) if launched is not None else {})}
-    ours = (_SAID, job_key.VARIABLE)  # between processes of ours: nothing that a script should know
-    environment = {name: value for name, value in environment.items() if name not in ours}
+    environment = {name: value for name, value in environment.items() if name != _SAID}
     named = found.kind and (instead or _OWN_NAMES & set(found.backends) or job.plan)
     if named or patience_seconds:
         job = replace(job, own_group=OwnGroup(instead, timeout_seconds=patience_seconds))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -45,13 +46,21 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
 
 def positive_seconds(text: str) -> float:
     """An option's type: seconds above zero, a year at most."""
+    return _above_zero(text, YEAR_SECONDS, f"seconds above zero, a year ({YEAR_SECONDS:,}) at most")
+
+
+def amount(text: str) -> float:
+    """An option's type: a number above zero."""
+    return _above_zero(text, sys.float_info.max, "a number above zero")
+
+
+def _above_zero(text: str, most: float, expected: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not 0 < value <= YEAR_SECONDS:
-        expected = f"expected seconds above zero, a year ({YEAR_SECONDS:,}) at most"
-        raise click.BadParameter(f"{expected}, found {shortened(text)}")
+    if not 0 < value <= most:
+        raise click.BadParameter(f"expected {expected}, found {shortened(text)}")
     return value
 
 

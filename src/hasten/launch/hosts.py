@@ -47,6 +47,11 @@ def without_user(host: str) -> str:
     return host.rpartition("@")[2]
 
 
+def place_of(host: str, port: int) -> str:
+    """As HOST:PORT."""
+    return f"[{host}]:{port}" if ":" in host and not host.startswith("[") else f"{host}:{port}"
+
+
 def listed(text: str) -> list[Host]:
     """The hosts of ``--hosts h1,h2``."""
     return _distinct([Host(checked_host(part.strip(), "--hosts")) for part in text.split(",")], "--hosts")

@@ -65,6 +65,7 @@ def train_on_host(told: dict[str, Any]) -> None:
 
 def main(path: str) -> int:
     """The exit code."""
+    from hasten.launch.engines.engine import FOLDER
     from hasten.launch.engines.ray import PLACE, PORT
     from hasten.launch.engines.torchrun import ENTRY
     from hasten.saying import say
@@ -91,7 +92,7 @@ def main(path: str) -> int:
         ),
         run_config=RunConfig(
             name=told["name"],
-            storage_path=os.path.join(told["folder"], ".hasten", "launches"),
+            storage_path=os.path.join(told["folder"], FOLDER),
             failure_config=FailureConfig(max_failures=told["max_failures"]),
         ),
     )

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
@@ -55,11 +56,10 @@ def main() -> int:
     return 128 - code if code < 0 else code
 
 
-def _watch(end: object) -> None:
+def _watch(end: Callable[[], None]) -> None:
     """Calls ``end`` when the other end of standard input is closed."""
     while os.read(0, 2**16):
         pass
-    assert callable(end)
     end()
 
 

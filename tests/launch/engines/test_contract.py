@@ -13,6 +13,7 @@ import pytest
 from hasten.errors import UsageError
 from hasten.launch.engines.catalog import ENGINES
 from hasten.launch.engines.engine import LaunchEngine, Rendered
+from hasten.launch.engines.shown import shown
 from hasten.records.launch_job import LaunchJob, Nodes
 
 from .jobs import JOB
@@ -66,9 +67,10 @@ def test_what_is_to_run_is_in_what_is_rendered(engine: LaunchEngine) -> None:
 
 @EVERY
 def test_no_secret_is_on_a_command_line_or_in_a_file(engine: LaunchEngine) -> None:
-    rendered = engine.render(job_for(engine))
+    job = job_for(engine)
+    rendered = engine.render(job)
     assert HIDDEN not in everything_of(rendered)
-    assert rendered.secrets == {"A_TOKEN"}
+    assert HIDDEN not in shown(rendered, job.secrets)
 
 
 @EVERY

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ...errors import UsageError
 from ...records.launch_job import PATIENCE_SECONDS, LaunchJob
+from ..hosts import place_of
 from .engine import Does, LaunchEngine, Rendered, Start
 from .exporters import inside
 
@@ -47,9 +48,8 @@ def inner(job: LaunchJob) -> list[str]:
         patience = job.group_timeout_seconds
         engine += [f"--group-timeout={patience:g}"] if patience != PATIENCE_SECONDS else []
     if job.nodes.most > 1:
-        place = f"[{job.address}]" if ":" in job.address else job.address
         engine += ["--nnodes", str(job.nodes)]
-        engine += ["--rdzv-endpoint", f"{place}:{job.port}", "--rdzv-id", job.name]
+        engine += ["--rdzv-endpoint", place_of(job.address, job.port), "--rdzv-id", job.name]
         engine += ["--interface", job.interface] if job.interface else []
     engine += ["--max-restarts", str(job.max_restarts)] if job.max_restarts else []
     return [hasten, verb, *engine, *words]
@@ -68,7 +68,7 @@ class Docker(Container):
         words += [word for name in sorted(job.secrets) for word in ("--env", name)]
         hidden = {name: job.environment[name] for name in sorted(job.secrets)}
         start = Start((*words, *job.options, job.image, *inner(job)), hidden)
-        return Rendered((start,), secrets=job.secrets)
+        return Rendered((start,))
 
 
 class Apptainer(Container):
@@ -81,4 +81,4 @@ class Apptainer(Container):
         words = ["apptainer", "exec", f"--bind={job.folder}", f"--pwd={job.folder}"]
         hidden = {name: job.environment[name] for name in sorted(job.secrets)}
         start = Start((*words, *job.options, job.image, *inner(job)), hidden)
-        return Rendered((start,), secrets=job.secrets)
+        return Rendered((start,))

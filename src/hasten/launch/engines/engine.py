@@ -6,9 +6,13 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ...errors import UsageError
 from ...records.launch_job import LaunchJob
+from ...safe_files import ROOT
+
+FOLDER = Path(ROOT, "launches")  # in the job's: what engines leave there
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,6 @@ class Rendered:
     starts: tuple[Start, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     output: str = ""
-    secrets: frozenset[str] = frozenset()  # variables whose values are not shown
 
 
 class Submission(ABC):

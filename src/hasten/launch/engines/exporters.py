@@ -88,7 +88,7 @@ class Kubernetes(Exporter):
             "metadata": {"name": job.name.lower()},
             "spec": {"runtimeRef": runtime, "trainer": trainer},
         }
-        return Rendered(files={f"{job.name}.yaml": yaml(document)}, secrets=job.secrets)
+        return Rendered(files={f"{job.name}.yaml": yaml(document)})
 
     @staticmethod
     def _variable(job: LaunchJob, name: str) -> dict[str, Value]:
@@ -123,7 +123,7 @@ class SkyPilot(Exporter):
         if job.secrets:
             document["secrets"] = dict.fromkeys(sorted(job.secrets))
         document["run"] = Block(run)
-        return Rendered(files={f"{job.name}.yaml": yaml(document)}, secrets=job.secrets)
+        return Rendered(files={f"{job.name}.yaml": yaml(document)})
 
 
 def _in_one_line(words: list[str]) -> str:

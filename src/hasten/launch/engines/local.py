@@ -24,4 +24,4 @@ class Local(LaunchEngine):
 
     def render(self, job: LaunchJob) -> Rendered:
         self.check(job)
-        return Rendered((Start(job.command, job.environment),), secrets=job.secrets)
+        return Rendered((Start(job.command, job.environment),))

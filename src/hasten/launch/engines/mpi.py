@@ -48,7 +48,7 @@ class OpenMpi(LaunchEngine):
             words += ["--oversubscribe"]
         own = dict.fromkeys(_INTERFACES, job.interface) if job.interface else {}
         start = Start(("mpirun", *words, *job.options, *job.command), {**told, **own, **_AS_ROOT})
-        return Rendered((start,), secrets=job.secrets)
+        return Rendered((start,))
 
 
 class Mpich(LaunchEngine):
@@ -69,9 +69,7 @@ class Mpich(LaunchEngine):
                 raise self.cannot("a user name with a host: set User for that host in ~/.ssh/config")
             words += ["-hosts", ",".join(job.hosts), "-ppn", str(job.nproc_per_node)]
         words += ["-iface", job.interface] if job.interface else []
-        return Rendered(
-            (Start(("mpiexec.hydra", *words, *job.options, *job.command), told),), secrets=job.secrets
-        )
+        return Rendered((Start(("mpiexec.hydra", *words, *job.options, *job.command), told),))
 
 
 def _told_to_ranks(engine: LaunchEngine, job: LaunchJob) -> dict[str, str]:

@@ -12,13 +12,12 @@ from pathlib import Path
 
 from ...errors import UsageError
 from ...records.launch_job import LaunchJob
-from .engine import Does, LaunchEngine, Rendered, Start
+from .engine import FOLDER, Does, LaunchEngine, Rendered, Start
 from .torchrun import words
 
 ENTRY = Path(__file__).resolve().parent.parent / "ray_entry.py"
 PLACE, PORT = "(the first host)", 1  # in torchrun's words, until Ray has placed its workers
 _RESOURCE = re.compile(r"([A-Za-z][A-Za-z0-9_-]{0,63})=([0-9]{1,6})")
-_FOLDER = Path(".hasten", "launches")
 
 
 class Ray(LaunchEngine):
@@ -49,10 +48,10 @@ class Ray(LaunchEngine):
             "environment": shown,
             "secrets": sorted(job.secrets),
         }
-        path = str(Path(job.folder) / _FOLDER / f"{job.name}.json")
+        path = str(Path(job.folder) / FOLDER / f"{job.name}.json")
         hidden = {name: value for name, value in job.environment.items() if name in job.secrets}
         start = Start((job.python, str(ENTRY), path), hidden)
-        return Rendered((start,), {path: json.dumps(told, indent=2) + "\n"}, secrets=job.secrets)
+        return Rendered((start,), {path: json.dumps(told, indent=2) + "\n"})
 
 
 def _each_host(job: LaunchJob) -> LaunchJob:

@@ -10,15 +10,15 @@ from .engine import Rendered, Start
 HIDDEN = "(not shown)"
 
 
-def shown(rendered: Rendered) -> str:
+def shown(rendered: Rendered, secrets: frozenset[str]) -> str:
     """Lines for a shell, and files with their text; where a file is all there is, it alone.
 
-    Values of secrets are left out.
+    Values of ``secrets``, variables, are left out.
     """
-    return "\n".join(_lines(rendered)) + "\n"
+    return "\n".join(_lines(rendered, secrets)) + "\n"
 
 
-def _lines(rendered: Rendered) -> Iterator[str]:
+def _lines(rendered: Rendered, secrets: frozenset[str]) -> Iterator[str]:
     for path, text in rendered.files.items():
         if rendered.starts:
             yield f"# {path}"
@@ -26,7 +26,7 @@ def _lines(rendered: Rendered) -> Iterator[str]:
         if rendered.starts:
             yield "# (end of the file)"
     for start in rendered.starts:
-        yield from _of_start(start, rendered.secrets)
+        yield from _of_start(start, secrets)
 
 
 def _of_start(start: Start, secrets: frozenset[str]) -> Iterator[str]:

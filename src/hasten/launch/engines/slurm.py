@@ -15,12 +15,11 @@ from pathlib import Path
 from ...errors import WorkerError
 from ...records.launch_job import LaunchJob
 from ..programs import path_of
-from .engine import Does, LaunchEngine, Rendered, Start, Submission
+from .engine import FOLDER, Does, LaunchEngine, Rendered, Start, Submission
 from .torchrun import ENTRY, words
 
 _PROGRAMS = ("sbatch", "srun", "squeue", "scontrol", "scancel")
 _POLL_SECONDS = 1.0  # at least between two questions to a controller that serves a whole cluster
-_FOLDER = Path(".hasten", "launches")
 _OVER = {
     *("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY", "BOOT_FAIL"),
     *("DEADLINE", "REVOKED"),
@@ -42,7 +41,7 @@ class Slurm(LaunchEngine):
 
     def render(self, job: LaunchJob) -> Rendered:
         self.check(job)
-        script = str(Path(job.folder) / _FOLDER / f"{job.name}.sbatch")
+        script = str(Path(job.folder) / FOLDER / f"{job.name}.sbatch")
         output = f"{script.removesuffix('.sbatch')}.out"
         literal = output.replace("%", "%%")  # %j and others would be filled in
         argv = (
@@ -51,7 +50,7 @@ class Slurm(LaunchEngine):
         )
         hidden = {name: value for name, value in job.environment.items() if name in job.secrets}
         text = "\n".join(_lines(job)) + "\n"
-        return Rendered((Start(argv, hidden),), {script: text}, output, job.secrets)
+        return Rendered((Start(argv, hidden),), {script: text}, output)
 
     def submit(self, job: LaunchJob, rendered: Rendered) -> Submission:
         (start,) = rendered.starts

@@ -11,7 +11,7 @@ from pathlib import Path
 from ...errors import UsageError
 from ...records.launch_job import LaunchJob
 from .. import ssh
-from ..hosts import without_user
+from ..hosts import place_of, without_user
 from ..rendezvous import LOCAL
 from .engine import Does, LaunchEngine, Rendered, Start, Submission
 
@@ -33,7 +33,7 @@ class Torchrun(LaunchEngine):
     def render(self, job: LaunchJob) -> Rendered:
         self.check(job)
         if not job.hosts:
-            return Rendered((self._by_hand(job),), secrets=job.secrets)
+            return Rendered((self._by_hand(job),))
         if job.node_rank is not None:
             raise UsageError(
                 "--node-rank: ssh starts it on all hosts and numbers them. Leave out either it or the hosts"
@@ -44,7 +44,7 @@ class Torchrun(LaunchEngine):
         for number, host in enumerate(job.hosts):
             argv = (job.python, str(ENTRY), towards, job.interface, *words(job, meets, is_host=number == 0))
             starts.append(ssh.on_host(host, argv, job.folder, job.environment, job.python))
-        return Rendered(tuple(starts), secrets=job.secrets)
+        return Rendered(tuple(starts))
 
     def submit(self, job: LaunchJob, rendered: Rendered) -> Submission:
         why = ssh.why_not() if job.hosts else None
@@ -73,8 +73,8 @@ def words(job: LaunchJob, address: str, is_host: bool | None) -> tuple[str, ...]
     conf += [f"last_call_timeout={_LAST_CALL_SECONDS}"] if job.nodes.elastic else []
     made = ["--nnodes", str(job.nodes), "--nproc-per-node", str(job.nproc_per_node)]
     if job.nodes.most > 1:
-        place = f"[{address}]" if ":" in address else address
-        made += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"{place}:{job.port}", "--rdzv-id", job.name]
+        place = place_of(address, job.port)
+        made += ["--rdzv-backend", "c10d", "--rdzv-endpoint", place, "--rdzv-id", job.name]
         made += ["--rdzv-conf", ",".join(conf)] if conf else []
     else:
         made += ["--standalone", "--local-addr", LOCAL]  # the host's own name may lead nowhere
