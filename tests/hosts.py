@@ -72,10 +72,10 @@ class Network:
             assert time.monotonic() < ends_by
             time.sleep(0.05)
 
-    def limit(self, mbit: float, *hosts: int) -> None:
+    def limit(self, mbit: float, *hosts: int, burst: str = "256kb") -> None:
         """Each of ``hosts`` sends and receives so many megabits a second at most; without any, all do."""
         for space, end in self._ends(*hosts):
-            words = f"qdisc replace dev {end} root tbf rate {mbit}mbit burst 256kb latency 50ms"
+            words = f"qdisc replace dev {end} root tbf rate {mbit}mbit burst {burst} latency 50ms"
             _ip("netns", "exec", space, "tc", *words.split())
 
     def unlimited(self) -> None:

@@ -39,6 +39,13 @@ def test_two_hosts_by_ssh() -> None:
     assert "is_host=0" in second.there.argv
 
 
+def test_a_host_that_is_silent_for_the_deadline_is_lost_to_ssh() -> None:
+    soon = replace(TWO, environment={"HASTEN_DEADLINE": "8"})
+    assert "ServerAliveInterval=2" in Torchrun().render(soon).starts[0].argv
+    with pytest.raises(UsageError, match="HASTEN_DEADLINE is 'soon'"):
+        Torchrun().render(replace(TWO, environment={"HASTEN_DEADLINE": "soon"}))
+
+
 def test_users_are_for_ssh_alone() -> None:
     (start, _) = Torchrun().render(replace(TWO, hosts=("me@h1", "me@h2"))).starts
     assert start.argv[-2] == "me@h1"

@@ -137,7 +137,7 @@ def link_cut_and_restored(bed: Bed) -> Seen:
 def slow_link(bed: Bed) -> Seen:
     training = bed.start(asked=DEADLINE)
     bed.to_the_middle(training)
-    bed.network.limit(_SLOW_MBIT, 2)
+    bed.network.limit(_SLOW_MBIT, 2, burst="8kb")
     try:
         return training.ended(bed.go_on())
     finally:

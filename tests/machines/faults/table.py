@@ -59,7 +59,7 @@ _HUNG = (rf"waited in vain .*({RANK_1}|host h2)", "where rank 1 on host h2 stood
 _STOPPED = (rf"{RANK_1} was stopped", "where rank 1 on host h2 stood:", "in m(eanwhile|ain)")
 _KILLED = (rf"{RANK_1} was killed by SIGKILL",)
 _NO_MEMORY = (rf"{RANK_1} was killed .*out of memory",)
-_RAISED = (rf"{RANK_1} failed: ValueError: no such label",)
+_RAISED = (rf"{RANK_1} (failed|ended).*: ValueError: no such label",)
 _SILENT = (
     rf"{RANK_1} does not answer|rank 1's process on host h2 was not heard from|host h2, or has lost it",
 )
@@ -85,7 +85,7 @@ FAULTS = (
         OURS,
         happening.raises,
         ENDS,
-        (rf"{RANK_1} ended .*ValueError: no such label",),
+        _RAISED,
     ),
     Fault("launcher killed", OWN, happening.launcher_killed, ENDS, (), None),
     Fault("launcher killed", OURS, happening.launcher_killed, ENDS, (), None),

@@ -16,7 +16,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -34,6 +34,7 @@ _ANSWER_SECONDS = 3 * _TURN_SECONDS  # in which all that can have said where the
 _STORE = timedelta(seconds=10)
 _MOST_STACKS = 4
 _FAILED = "failed"
+_WITHOUT_STORE = ("mpi", "mpi4py")  # MPI's ranks meet by themselves
 _ADDRESS = re.compile(r"\[([0-9a-fA-F.:]+)\]:\d+")
 # what backends of torch's, and ours, say where another rank is missing
 _OF_BACKENDS = re.compile(r"gloo|nccl|kept rank \d+ waiting|has ended while rank", re.IGNORECASE)
@@ -218,7 +219,7 @@ class Rolls:
     def _beginning(self, original: Call) -> Call:
         def init_process_group(*args: object, **options: object) -> object:
             result = original(*args, **options)
-            if self._made is None and dist.get_world_size() > 1:
+            if self._made is None and dist.get_world_size() > 1 and _by_environment(args, options):
                 with suppress(RuntimeError, OSError, KeyError, ValueError):  # it only explains failures
                     self._made = _begun(os.environ)
                     atexit.register(self._made.end)
@@ -233,6 +234,13 @@ class Rolls:
             return original(*args, **options)
 
         return destroy_process_group
+
+
+def _by_environment(args: Sequence[object], options: Mapping[str, object]) -> bool:
+    """Whether a group's ranks have met at a store where the environment says."""
+    method = args[1] if len(args) > 1 else options.get("init_method")
+    with_store = len(args) > 5 or options.get("store") is not None
+    return method in (None, "env://") and not with_store and dist.get_backend() not in _WITHOUT_STORE
 
 
 def _begun(environment: Mapping[str, str]) -> RollCall:
