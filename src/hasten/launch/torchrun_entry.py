@@ -65,8 +65,8 @@ def _told(error: Exception, watch: HostWatch, towards: str) -> int:
     if isinstance(error, (RendezvousError, DistError)):
         host, why = socket.gethostname(), str(error).partition("\n")[0]
         say(
-            f"hasten: torchrun on host {host} does not reach the place where ranks meet, on "
-            f"{towards or host}: that host is gone, or torchrun there has ended, or the network is cut ({why})"
+            f"hasten: torchrun on host {host} does not reach where ranks meet, on {towards or host}: "
+            f"that host is gone, or torchrun there has ended, or the network is cut ({why})"
         )
         return 1
     raise error
