@@ -88,8 +88,8 @@ def _told(error: Exception, watch: HostWatch, towards: str) -> int:
         host, why = socket.gethostname(), str(error).partition("\n")[0]
         there = towards or host
         say(
-            f"hasten: torchrun on host {host} does not reach the place where ranks meet, on {there}: that host "
-            f"is gone, or torchrun there has ended, or the network is cut ({why})"
+            f"hasten: torchrun on host {host} does not reach the place where ranks meet, on {there}: that "
+            f"host is gone, or torchrun there has ended, or the network is cut ({why})"
         )
         return 1
     raise error

@@ -189,7 +189,7 @@ def two_jobs_on_one_port(bed: Bed) -> Seen:
     """Both are to meet at the same place, at the same time. The second is seen; the first must not notice."""
     other = bed.beside("other")
     place = ("--rdzv-endpoint", "h1:29555")
-    first = other.start(asked=(*DEADLINE, *place))
+    first = other.start(asked=("--group-timeout", "60", *place))  # its ranks stand while the second ends
     other.to_the_middle(first)
     happened = bed.go_on()
     second = bed.start(asked=(*DEADLINE, *place)).ended(happened)
@@ -230,9 +230,18 @@ def half_written(bed: Bed) -> Seen:
 
 def stale(bed: Bed) -> Seen:
     """The second host has an older one than the first."""
+    return _stale(bed, "parts")
+
+
+def stale_and_not_named(bed: Bed) -> Seen:
+    """The command line, whose files are compared before anything starts, does not name it."""
+    return _stale(bed, "unnamed")
+
+
+def _stale(bed: Bed, word: str) -> Seen:
     with bed.small_folder("parts", 2, kilobytes=4096):
-        _interrupted(bed, "parts", "older")
-        return _resumed(bed, "parts")
+        _interrupted(bed, word, "older")
+        return _resumed(bed, word)
 
 
 # ---- asked to end

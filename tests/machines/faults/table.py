@@ -72,6 +72,7 @@ _NOT_THERE = (
     "host h2: .* raised an error of its own",
     "FileNotFoundError",
 )
+_CANNOT_LOAD = (r"rank [01] of 2 on host h[12] (failed|ended)",)
 FAULTS = (
     Fault("rank killed", OWN, happening.killed, ENDS, _KILLED),
     Fault("rank killed", OWN, happening.killed_and_begins_anew, ANEW, _KILLED, 2),
@@ -116,7 +117,8 @@ FAULTS = (
     Fault("two jobs on one port", OWN, happening.two_jobs_on_one_port, ENDS, _TAKEN),
     Fault("two jobs on one port", OURS, happening.two_jobs_on_one_port, ENDS, _TAKEN),
     Fault("stale checkpoint", OWN, happening.stale, ENDS, (rf"{RANK_1} (ended because|cannot go on)",), None),
-    Fault("stale checkpoint", OURS, happening.stale, ENDS, ("the ranks have come apart",), None),
+    Fault("stale checkpoint", OURS, happening.stale, ENDS, ("parts holds something else on h2",), None),
+    Fault("stale checkpoint", OURS, happening.stale_and_not_named, ENDS, ("ranks have come apart",), None),
     Fault(
         "half-written checkpoint",
         OWN,
