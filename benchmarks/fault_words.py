@@ -47,7 +47,7 @@ WORDS = {
     ),
     "stale checkpoint": (
         "a script whose ranks go on from different steps fails at the end, where one has ended before the "
-        "other: take one checkpoint for all. Ranks of ours are refused, or end in the first step",
+        "other: take one checkpoint for all. Ranks of ours are refused",
         _SAME,
     ),
     "half-written checkpoint": (

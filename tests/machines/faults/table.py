@@ -118,7 +118,14 @@ FAULTS = (
     Fault("two jobs on one port", OURS, happening.two_jobs_on_one_port, ENDS, _TAKEN),
     Fault("stale checkpoint", OWN, happening.stale, ENDS, (rf"{RANK_1} (ended because|cannot go on)",), None),
     Fault("stale checkpoint", OURS, happening.stale, ENDS, ("parts holds something else on h2",), None),
-    Fault("stale checkpoint", OURS, happening.stale_and_not_named, ENDS, ("ranks have come apart",), None),
+    Fault(
+        "stale checkpoint",
+        OURS,
+        happening.stale_and_not_named,
+        ENDS,
+        ("host h2 trains on other samples than h1",),
+        None,
+    ),
     Fault(
         "half-written checkpoint",
         OWN,
