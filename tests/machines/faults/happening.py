@@ -22,6 +22,7 @@ DEADLINE = ("--group-timeout", str(PATIENCE_SECONDS))
 _BEGINS_ANEW = ("--max-restarts", "1")
 _CUT_SECONDS = 3.0
 _SLOW_MBIT = 1.0
+_BEATS_SECONDS = 12.0  # in which torchruns on two hosts tell each other twice that they are alive
 _LOST = 0.05  # of all packets
 _ROOM_BYTES = 2**26  # that a rank may allocate besides
 
@@ -179,9 +180,10 @@ def clock_step(bed: Bed) -> Seen:
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
     bed.cluster.environment |= {"LD_PRELOAD": str(library)}
     told = ("--env", f"CLOCK_STEP_FILE={file}", "--env", "CLOCK_STEP_HOST=h2")
-    training = bed.start(asked=(*DEADLINE, *told))
+    training = bed.start(asked=("--group-timeout", "60", *told))
     bed.to_the_middle(training)
     file.touch()
+    bed.stand(_BEATS_SECONDS)
     return training.ended(bed.go_on())
 
 

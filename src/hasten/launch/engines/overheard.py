@@ -12,7 +12,8 @@ from typing import IO
 from ..tail import show
 
 _NAMES = re.compile(
-    rb"^hasten: ((?:rank \d|torchrun|port \d)[^\n]* on host [^\n]*|(?:host|error:) [^\n]*|[^\n]* cannot be trained by [^\n]*)$",
+    rb"^hasten: ((?:rank \d|torchrun|port \d)[^\n]* on host [^\n]*|(?:host|error:) [^\n]*"
+    rb"|[^\n]* cannot be trained by [^\n]*)$",
     re.MULTILINE,
 )
 _MOST_BYTES = 2**13  # of a line that has not ended
