@@ -42,7 +42,7 @@ WORDS = {
     "straggler": ("all wait for it in each step, up to `--group-timeout`; nothing is said", _SAME),
     "clock step": ("nothing: deadlines go by clocks that cannot be set", _SAME),
     "two jobs on one port": (
-        "they share the first one's place to meet, by their names; unasked, hasten draws a port for each job",
+        "the second is refused, the first goes on; unasked, hasten draws a port for each job",
         "each job has a port of its own number",
     ),
     "stale checkpoint": (

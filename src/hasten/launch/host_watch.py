@@ -83,8 +83,9 @@ class HostWatch:
             number = _rank_of(process)
             if number and process not in known:
                 with suppress(OSError):
-                    self._ranks[os.pidfd_open(process)] = _Rank(process, number)
+                    self._ranks[os.pidfd_open(process)] = rank = _Rank(process, number)
                     self._told.discard(number)
+                    self._who_leads(rank)
 
     def _has_ended(self, descriptor: int) -> None:
         rank = self._ranks.pop(descriptor)
@@ -95,8 +96,16 @@ class HostWatch:
                 self.ended(rank.number, found.si_status if by_itself else -found.si_status)
         os.close(descriptor)
 
+    def _who_leads(self, rank: _Rank) -> None:
+        """hasten's own process, which a script's may replace. One that has ended has no words any more."""
+        words = b""
+        with suppress(OSError):
+            words = Path(f"/proc/{rank.process}/cmdline").read_bytes()
+        if words:
+            (self._leading.add if _OURS in words else self._leading.discard)(rank.number)
+
     def _look(self, rank: _Rank) -> None:
-        (self._leading.add if _leads(rank.process) else self._leading.discard)(rank.number)
+        self._who_leads(rank)
         if rank.killed or not is_stopped(rank.process, below=False):
             rank.stopped_since = None
             return
@@ -117,13 +126,6 @@ class HostWatch:
         ask_where_it_stands(rank.process)
         with suppress(ProcessLookupError):
             os.kill(rank.process, signal.SIGKILL)
-
-
-def _leads(process: int) -> bool:
-    """Whether it is hasten's own. A script's has replaced it."""
-    with suppress(OSError):
-        return _OURS in Path(f"/proc/{process}/cmdline").read_bytes()
-    return False
 
 
 def _rank_of(process: int) -> str:

@@ -12,6 +12,7 @@ import os
 import runpy
 import socket
 import sys
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,6 +28,26 @@ def local_address(towards: str, interface: str) -> list[str]:
     return ["--local-addr", address_of(interface) if interface else address_towards(towards)]
 
 
+def check_port(words: list[str]) -> None:
+    """Raises UsageError where ranks are to meet on this host, at a port that is not free. torchrun
+    would take another job's for its own, and lose it where that one ends.
+    """
+    from hasten.errors import UsageError
+
+    told = dict(pairwise(words))
+    if "is_host=1" not in told.get("--rdzv-conf", "").split(","):
+        return
+    port = told["--rdzv-endpoint"].rpartition(":")[2]
+    try:
+        socket.create_server(("", int(port))).close()
+    except OSError as error:
+        where = f"port {port} on host {socket.gethostname()}"
+        raise UsageError(
+            f"{where}, where ranks are to meet, is not free ({error.strerror}): another job may have it. "
+            "Leave --rdzv-endpoint out, and each job gets a port of its own, or name another"
+        ) from None
+
+
 def main(towards: str, interface: str, words: list[str]) -> None:
     """Does not return where torchrun fails: it raises SystemExit, once this was told in a line."""
     from hasten.errors import UsageError
@@ -35,6 +56,7 @@ def main(towards: str, interface: str, words: list[str]) -> None:
     from hasten.saying import say
 
     try:
+        check_port(words)
         sys.argv[1:] = [*local_address(towards, interface), *words]
         watch = HostWatch(deadline_of(os.environ))
     except UsageError as error:
@@ -64,9 +86,10 @@ def _told(error: Exception, watch: HostWatch, towards: str) -> int:
         return 128 + error.sigval
     if isinstance(error, (RendezvousError, DistError)):
         host, why = socket.gethostname(), str(error).partition("\n")[0]
+        there = towards or host
         say(
-            f"hasten: torchrun on host {host} does not reach where ranks meet, on {towards or host}: "
-            f"that host is gone, or torchrun there has ended, or the network is cut ({why})"
+            f"hasten: torchrun on host {host} does not reach the place where ranks meet, on {there}: that "
+            f"host is gone, or torchrun there has ended, or the network is cut ({why})"
         )
         return 1
     raise error

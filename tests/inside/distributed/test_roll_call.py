@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 import torch
 import torch.distributed as dist
 
+from hasten.inside.distributed import roll_call
 from hasten.inside.distributed.nan_losses import watch_losses
+from hasten.inside.distributed.parting import WAITED
 from hasten.inside.distributed.roll_call import RollCall
 from hasten.inside.internals.groups import TCPStore
 from hasten.inside.seams import Seams
 from hasten.launch.rendezvous import LOCAL, free_port
+
+from ...cli.conftest import wait_until
 
 TIMED_OUT = (
     "[gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 8000ms for recv operation to complete"
@@ -71,6 +76,17 @@ def test_an_error_of_its_own_is_what_the_others_end_by(
     assert "rank 0 of 2" in second
     assert "ended because of rank 1 on host" in second
     assert second.endswith(": ValueError: no such label")
+
+
+def test_who_goes_on_without_the_others_is_ended(
+    monkeypatch: pytest.MonkeyPatch, both: tuple[RollCall, RollCall], capsys: pytest.CaptureFixture[str]
+) -> None:
+    codes: list[int] = []
+    monkeypatch.setattr(roll_call, "_GRACE_SECONDS", 0.5)
+    monkeypatch.setattr(os, "_exit", codes.append)
+    both[0].failed(ValueError("no such label"))
+    wait_until(lambda: codes == [WAITED])
+    assert "rank 1 of 2 on host" in lines(capsys)[-1]
 
 
 def test_a_timeout_of_the_scripts_own_is_its_own_error(

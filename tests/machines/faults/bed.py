@@ -71,8 +71,9 @@ class Training:
             reader.start()
 
     def _read(self, pipe: IO[str]) -> None:
-        for line in pipe:
-            self._lines.append((time.monotonic(), line.rstrip("\n")))
+        with pipe:
+            for line in pipe:
+                self._lines.append((time.monotonic(), line.rstrip("\n")))
 
     @property
     def text(self) -> str:

@@ -22,6 +22,7 @@ DEADLINE = ("--group-timeout", str(PATIENCE_SECONDS))
 _BEGINS_ANEW = ("--max-restarts", "1")
 _CUT_SECONDS = 3.0
 _SLOW_MBIT = 1.0
+_BEATS_SECONDS = 12.0  # in which torchruns on two hosts tell each other twice that they are alive
 _LOST = 0.05  # of all packets
 _ROOM_BYTES = 2**26  # that a rank may allocate besides
 
@@ -179,23 +180,24 @@ def clock_step(bed: Bed) -> Seen:
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
     bed.cluster.environment |= {"LD_PRELOAD": str(library)}
     told = ("--env", f"CLOCK_STEP_FILE={file}", "--env", "CLOCK_STEP_HOST=h2")
-    training = bed.start(asked=(*DEADLINE, *told))
+    training = bed.start(asked=("--group-timeout", "60", *told))
     bed.to_the_middle(training)
     file.touch()
+    bed.stand(_BEATS_SECONDS)
     return training.ended(bed.go_on())
 
 
 def two_jobs_on_one_port(bed: Bed) -> Seen:
-    """Both are to meet at the same place, at the same time; what is seen is the second's."""
+    """Both are to meet at the same place, at the same time. The second is seen; the first must not notice."""
     other = bed.beside("other")
     place = ("--rdzv-endpoint", "h1:29555")
-    first = other.start(asked=(*DEADLINE, *place))
+    first = other.start(asked=("--group-timeout", "60", *place))  # its ranks stand while the second ends
     other.to_the_middle(first)
-    second = bed.start(asked=(*DEADLINE, *place))
-    bed.to_the_middle(second)
+    happened = bed.go_on()
+    second = bed.start(asked=(*DEADLINE, *place)).ended(happened)
     ended = first.ended(other.go_on())
     assert not ended.code, ended.text
-    return second.ended(bed.go_on())
+    return second
 
 
 # ---- checkpoints
@@ -230,9 +232,18 @@ def half_written(bed: Bed) -> Seen:
 
 def stale(bed: Bed) -> Seen:
     """The second host has an older one than the first."""
+    return _stale(bed, "parts")
+
+
+def stale_and_not_named(bed: Bed) -> Seen:
+    """The command line, whose files are compared before anything starts, does not name it."""
+    return _stale(bed, "unnamed")
+
+
+def _stale(bed: Bed, word: str) -> Seen:
     with bed.small_folder("parts", 2, kilobytes=4096):
-        _interrupted(bed, "parts", "older")
-        return _resumed(bed, "parts")
+        _interrupted(bed, word, "older")
+        return _resumed(bed, word)
 
 
 # ---- asked to end

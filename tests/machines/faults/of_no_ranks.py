@@ -27,7 +27,7 @@ def main(words):
             file.read()
     model = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    first, path = 0, "parts/0.pt" if "parts" in words else CHECKPOINT
+    first, path = 0, "parts/0.pt" if {"parts", "unnamed"} & {*words} else CHECKPOINT
     if os.path.exists(path):
         first, weights, state, drawn = torch.load(path)
         model.load_state_dict(weights)

@@ -66,6 +66,13 @@ _SILENT = (
 _LOST = (
     r"rank 0 on host h1 does not answer|rank 0's .*cannot be reached|store of rank 0|lost rank 0|has lost it",
 )
+_TAKEN = ("port 29555 on host h1, where ranks are to meet, is not free",)
+_NOT_THERE = (
+    "data/labels is not there.* on h2",
+    "host h2: .* raised an error of its own",
+    "FileNotFoundError",
+)
+_CANNOT_LOAD = (r"rank [01] of 2 on host h[12] (failed|ended)",)
 FAULTS = (
     Fault("rank killed", OWN, happening.killed, ENDS, _KILLED),
     Fault("rank killed", OWN, happening.killed_and_begins_anew, ANEW, _KILLED, 2),
@@ -107,18 +114,32 @@ FAULTS = (
     Fault("straggler", OURS, happening.dawdles, GOES_ON),
     Fault("clock step", OWN, happening.clock_step, GOES_ON),
     Fault("clock step", OURS, happening.clock_step, GOES_ON),
-    Fault("two jobs on one port", OWN, happening.two_jobs_on_one_port, GOES_ON),
-    Fault("two jobs on one port", OURS, happening.two_jobs_on_one_port, GOES_ON),
-    Fault("stale checkpoint", OWN, happening.stale, ENDS, ("rank 1 of 2 on host h2 ended because",), None),
-    Fault("stale checkpoint", OURS, happening.stale, ENDS, ("h2",), None),
+    Fault("two jobs on one port", OWN, happening.two_jobs_on_one_port, ENDS, _TAKEN),
+    Fault("two jobs on one port", OURS, happening.two_jobs_on_one_port, ENDS, _TAKEN),
+    Fault("stale checkpoint", OWN, happening.stale, ENDS, (rf"{RANK_1} (ended because|cannot go on)",), None),
+    Fault("stale checkpoint", OURS, happening.stale, ENDS, ("parts holds something else on h2",), None),
+    Fault(
+        "stale checkpoint",
+        OURS,
+        happening.stale_and_not_named,
+        ENDS,
+        ("host h2 trains on other samples than h1",),
+        None,
+    ),
     Fault(
         "half-written checkpoint",
         OWN,
         happening.half_written,
         ENDS,
-        (r"rank [01] of 2 on host h[12] failed",),
+        _CANNOT_LOAD,
     ),
-    Fault("half-written checkpoint", OURS, happening.half_written, ENDS, (r"RuntimeError",)),
+    Fault(
+        "half-written checkpoint",
+        OURS,
+        happening.half_written,
+        ENDS,
+        _CANNOT_LOAD,
+    ),
     Fault("checkpoint of another world size", OWN, happening.other_number_of_ranks, GOES_ON, (), 2),
     Fault("checkpoint of another world size", OURS, happening.other_number_of_ranks, GOES_ON, (), None),
     Fault(
@@ -128,7 +149,7 @@ FAULTS = (
         ENDS,
         (rf"{RANK_1} failed: FileNotFoundError",),
     ),
-    Fault("data missing on one host", OURS, happening.data_missing, ENDS, ("h2.*FileNotFoundError",)),
+    Fault("data missing on one host", OURS, happening.data_missing, ENDS, _NOT_THERE),
     Fault(
         "NaN on one rank",
         OWN,

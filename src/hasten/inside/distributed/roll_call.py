@@ -28,9 +28,11 @@ from ..internals.groups import PrefixStore, Store, TCPStore
 from ..seams import Call, Seams
 from ..worker.stacks import where_it_stands
 from .nan_losses import watch_losses
+from .parting import WAITED
 
 _TURN_SECONDS = 1.0
 _ANSWER_SECONDS = 3 * _TURN_SECONDS  # in which all that can have said where they stand
+_GRACE_SECONDS = 30.0  # for an end of its own, where another has failed; torchrun's is as long
 _STORE = timedelta(seconds=10)
 _MOST_STACKS = 4
 _FAILED = "failed"
@@ -187,7 +189,9 @@ class RollCall:
         return found
 
     def _listen(self) -> None:
-        """Until the first failure: whoever waited in vain is told where this rank stands."""
+        """Until the first failure: whoever waited in vain is told where this rank stands. A rank that
+        stands there still some time later is ended: not every launcher does that.
+        """
         with suppress(RuntimeError, OSError):  # rank 0 has ended
             while not self._over.wait(_TURN_SECONDS):
                 told = self._word()
@@ -195,7 +199,12 @@ class RollCall:
                     continue
                 if not told.why and told.rank != self.rank:
                     self._store.set(f"stands/{self.rank}", where_it_stands())
-                return
+                break
+        told = self._failure
+        if told is not None and told.rank != self.rank and not self._over.wait(_GRACE_SECONDS):
+            who = f"rank {told.rank} on host {told.host}"
+            self._say(f"is ended: it has not ended within {_GRACE_SECONDS:g} s after {who} did")
+            os._exit(WAITED)
 
 
 class Rolls:

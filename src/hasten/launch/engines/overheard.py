@@ -11,7 +11,11 @@ from typing import IO
 
 from ..tail import show
 
-_NAMES = re.compile(rb"^hasten: ((?:rank \d+|torchrun)[^\n]* on host [^\n]*)$", re.MULTILINE)
+_NAMES = re.compile(
+    rb"^hasten: ((?:rank \d|torchrun|port \d)[^\n]* on host [^\n]*|(?:host|error:) [^\n]*"
+    rb"|[^\n]* cannot be trained by [^\n]*)$",
+    re.MULTILINE,
+)
 _MOST_BYTES = 2**13  # of a line that has not ended
 _LAST_SECONDS = 2.0
 

@@ -129,6 +129,7 @@ class Semaphores:
     def __init__(self, lockstep: Lockstep, size: int) -> None:
         self._lockstep, self._size = lockstep, size
         self._library = ctypes.CDLL(None, use_errno=True)
+        self._steady = hasattr(self._library, "sem_clockwait")  # glibc 2.30
         self._start = lockstep.address + (1 + size) * LINE_BYTES
         for sender in range(size):
             if self._library.sem_init(self._at(sender, lockstep.rank), 1, 0):
@@ -149,9 +150,11 @@ class Semaphores:
         for _ in range(20):
             if self._library.sem_trywait(semaphore) == 0:
                 return True
-        until = time.time() + _LOOK_SECONDS
-        moment = _Moment(int(until), int(until % 1 * 1e9))
-        return bool(self._library.sem_timedwait(semaphore, ctypes.byref(moment)) == 0)
+        until = (time.monotonic() if self._steady else time.time()) + _LOOK_SECONDS
+        moment = ctypes.byref(_Moment(int(until), int(until % 1 * 1e9)))
+        if self._steady:  # the wall clock may be set back, and the wait would be as much longer
+            return bool(self._library.sem_clockwait(semaphore, time.CLOCK_MONOTONIC, moment) == 0)
+        return bool(self._library.sem_timedwait(semaphore, moment) == 0)
 
     def _at(self, sender: int, receiver: int) -> ctypes.c_void_p:
         return ctypes.c_void_p(self._start + (sender * self._size + receiver) * _SEMAPHORE_BYTES)
