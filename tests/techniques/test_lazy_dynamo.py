@@ -32,7 +32,9 @@ optimizer.load_state_dict(optimizer.state_dict())
 IN_PLACE = (
     "import torch\nfrom hasten.inside.internals import lazy_dynamo\nassert lazy_dynamo.put_in_place()\n"
 )
-IMPORTED = "any(name.startswith('torch._dynamo.') for name in sys.modules)"
+IMPORTED = (
+    "any(name.startswith('torch._dynamo.') and type(one) is type(sys) for name, one in sys.modules.items())"
+)
 
 
 Run = Callable[[str], None]
@@ -64,6 +66,9 @@ ASKED = [
     "from torch._dynamo import config; config.suppress_errors",
     "import importlib; importlib.import_module('torch._dynamo.eval_frame')",
     "torch._dynamo.reset()",
+    "from torch._dynamo.utils import counters; counters['stats']",
+    "import torch._dynamo.utils as utils; utils.counters['stats']",
+    "import torch._dynamo.utils; torch._dynamo.utils.counters['stats']",
     "import torch._dynamo.config as config; config.suppress_errors",
     "torch._dynamo.config.suppress_errors",
     "torch.compiler.reset()",
@@ -75,7 +80,7 @@ ASKED = [
 
 @pytest.mark.parametrize(
     "asked",
-    cases(ASKED, ASKED[:2]),
+    cases(ASKED, ASKED[:4]),
 )
 def test_whoever_asks_gets_the_real_one(run: Run, asked: str) -> None:
     run(
@@ -102,6 +107,16 @@ def test_python_s_own_questions_import_nothing(run: Run) -> None:
         "warnings.warn('hello')\nrepr(sys.modules['torch._dynamo'])\n"
         "getattr(sys.modules['torch._dynamo'], '__version__', None)\n"
         f"assert not {IMPORTED}"
+    )
+
+
+def test_a_function_that_a_library_imports_early_is_the_real_ones_once_it_is_called(run: Run) -> None:
+    """torchvision imports this one, and calls it in one operator only."""
+    run(
+        f"{IN_PLACE}from torch._dynamo.utils import is_compile_supported as early\n{TRAIN}\n"
+        f"assert not {IMPORTED}\nfound = early('cpu')\nassert {IMPORTED}\n"
+        "from torch._dynamo.utils import is_compile_supported as real\n"
+        "assert real is not early and real('cpu') is found is early('cpu')"
     )
 
 

@@ -3,9 +3,10 @@
 Every torch optimizer imports ``torch._dynamo`` when it is created, which takes about a second, only to mark
 what a compiler must leave alone. If nothing is compiled, nothing reads that. It is replaced by a module that
 handles the two calls that optimizers make (``disable``, ``graph_break``). For anything else it makes way for
-the real one, and repeats the marks made until then.
+the real one, and repeats the marks made until then. Libraries import a function of its utils at their own
+import, and call it later if ever (torchvision does): they get one that asks the real one then.
 
-Source: torch/_compile.py and torch/optim/optimizer.py of torch 2.9 to 2.15.
+Source: torch/_compile.py and torch/optim/optimizer.py of torch 2.9 to 2.15; torchvision/ops/roi_align.py.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
 NAME = "torch._dynamo"
+_UTILS = f"{NAME}.utils"
+_CALLED_LATER = ("is_compile_supported",)  # of its utils: what libraries import long before they call it
 _CACHED = "__dynamo_disable"  # where torch._compile keeps what ``disable`` returned
 
 
@@ -65,6 +68,39 @@ class LazyDynamo(ModuleType):
         return importlib.import_module(NAME)
 
 
+class _LazyUtils(ModuleType):
+    """Replaces ``torch._dynamo.utils``."""
+
+    def __init__(self) -> None:
+        super().__init__(_UTILS)
+        vars(self).update({name: _asked_later(name) for name in _CALLED_LATER}, __package__=NAME)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module {_UTILS!r} has no attribute {name!r}")
+        return getattr(_real_utils(), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(_real_utils(), name, value)
+
+    def __dir__(self) -> list[str]:
+        return dir(_real_utils())
+
+
+def _real_utils() -> ModuleType:
+    take_away()
+    return importlib.import_module(_UTILS)
+
+
+def _asked_later(name: str) -> Callable[..., Any]:
+    """The function of that name, imported when it is called."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return getattr(_real_utils(), name)(*args, **kwargs)
+
+    return call
+
+
 class _Finder(importlib.abc.MetaPathFinder):
     """Makes way for the real one before one of its modules is imported: it imports most of them itself, and
     none may be executed twice.
@@ -101,6 +137,7 @@ def put_in_place() -> bool:
     if NAME in sys.modules:
         return is_lazy()
     sys.modules[NAME] = vars(sys.modules["torch"])["_dynamo"] = LazyDynamo()
+    sys.modules[_UTILS] = _LazyUtils()
     sys.meta_path.insert(0, _Finder())
     return True
 
@@ -116,6 +153,7 @@ def take_away() -> None:
     if not isinstance(lazy, LazyDynamo):
         return
     del sys.modules[NAME]
+    sys.modules.pop(_UTILS, None)
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
     vars(sys.modules["torch"]).pop("_dynamo", None)
     for function in vars(lazy)["_left_alone"]:

@@ -117,6 +117,7 @@ PARTS = (
     # ---- the compiler, imported only if needed
     Part("torch._dynamo.utils", "counters", "compile: what was compiled", needed=False),
     Part("torch._dynamo.utils", "cumulative_time_spent_ns", "compile: what compiling took", needed=False),
+    Part("torch._dynamo.utils", "is_compile_supported", "lazy_dynamo: torchvision imports it", needed=False),
     Part("torch._dynamo.exc", "TorchDynamoException", "compile: what cannot be compiled", needed=False),
     Part("torch._inductor", "list_mode_options", "compile: its modes", needed=False),
     Part(
