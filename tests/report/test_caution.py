@@ -44,7 +44,7 @@ OTHERS = Disturbance(blocks=40, disturbed=5, set_aside=5, seconds=2.51)
         (
             Caution("few blocks", count=12),
             "only 12 blocks of steps were observed, so anything rarer was missed. Let the script train "
-            "longer",
+            "longer or, if its steps are slow, name a longer --budget",
         ),
         (
             Caution("warming up", share=0.266),

@@ -28,6 +28,12 @@ def test_the_loaders_own_length_goes_before_that_of_its_samples() -> None:
     assert length_of(told, 21) == RunLength(21, 7, "seen")
 
 
+def test_an_epoch_of_a_sampler_without_an_end_is_none() -> None:
+    """minGPT draws 10^10 samples, and stops by a number of steps."""
+    told = observation(run=WatchedRun(2.0, False, (), epoch_steps=156_250_000))
+    assert length_of(told, None) == RunLength()
+
+
 def test_ranks_share_an_epoch() -> None:
     assert length_of(observation(), None, ranks=2).epoch_steps == 4
 
@@ -45,11 +51,12 @@ def test_an_epoch_whose_end_came_later_is_not_what_the_loader_holds() -> None:
         {"loaders": ()},
         {"loaders": (loader(), loader(dataset="Words"))},
         {"loaders": (loader(samples=None),)},
+        {"loaders": (loader(samples=10**10),)},
         {"loaders": (loader(iterable=True),)},
         {"loaders": (loader(training=False),)},
         {"steps": tuple(step(samples=None) for _ in range(30))},
     ],
-    ids=["none", "two", "no length", "a stream", "not trained on", "no samples"],
+    ids=["none", "two", "no length", "no end", "a stream", "not trained on", "no samples"],
 )
 def test_otherwise_nothing_is_known(changes: dict[str, object]) -> None:
     assert length_of(observation(**changes), None) == RunLength()

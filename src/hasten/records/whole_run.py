@@ -40,6 +40,9 @@ class Part:
     folders: tuple[str, ...] = ()  # folders that files were saved into, if known
 
 
+ENDLESS_STEPS = 10_000_000  # of an epoch: a sampler that says so is made to go on until the script stops
+
+
 @dataclass(frozen=True)
 class WatchedRun:
     """``seconds``: wall clock from the script's start to the end of watching; ``ended``: the script

@@ -28,6 +28,7 @@ _AT_THE_CHECK = {
 }
 _PHASE = {"data": "waiting for data", "optimizer": "the update"}
 _FOUND = {"slower": "slower", "not measured": "could not be measured"}
+_LONGEST_BUDGET = 86_400.0  # seconds that are worth naming
 _TOO_LATE = ": not kept, because no time is left to check and confirm it with its set-up in each process"
 
 
@@ -154,7 +155,9 @@ def _unseen_words(unseen: Unseen) -> str:
 
 
 def _budget_words(budget: float | None, never_seen: bool = False) -> str:
-    """How long a part takes that was never seen is unknown."""
+    """How long a part takes that was never seen is unknown. Nobody gives a tune a day."""
+    if budget is not None and budget > _LONGEST_BUDGET:
+        return ""
     more = " or more" if never_seen else ""
     return f"; --budget {budget:.0f}{more} would leave time for it" if budget is not None else ""
 

@@ -7,6 +7,7 @@ import math
 from ..records.observation import Observation
 from ..records.phases import samples_per_step
 from ..records.run_forecast import RunLength
+from ..records.whole_run import ENDLESS_STEPS
 
 _CONTRADICTED = 1.02  # times an epoch by its loader: if its end was not seen by then, it is longer
 
@@ -21,6 +22,8 @@ def length_of(
     run = observation.run
     said = run.epoch_steps if run is not None else None
     epoch = said or _epoch_steps(observation, ranks)
+    if (epoch or 0) >= ENDLESS_STEPS:
+        epoch = None
     if epoch is not None and ends_every is not None and ends_every > _CONTRADICTED * epoch:
         epoch = None
     if script_steps:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -113,6 +114,14 @@ def test_where_even_a_short_epoch_takes_too_long_nothing_is_started() -> None:
     run = PaperRun(epoch=300, between=30.0, loaders=(of(300, training=True), of(100)))
     bench = bench_over(run, Rhythm(0, 0, 1, 0.6, epoch_steps=300))
     assert isinstance(bench.seek(BASELINE, QUICK, 5.0), Unseen)
+    assert run.now == 0.0
+
+
+def test_epochs_without_an_end_are_not_cut() -> None:
+    run = minutes()
+    assert isinstance(
+        bench_over(run, replace(RHYTHM, epoch_steps=156_250_000)).seek(BASELINE, QUICK, LOOK), Unseen
+    )
     assert run.now == 0.0
 
 

@@ -28,6 +28,7 @@ from ...inside.techniques.catalog import changing
 from ...records.observation import Loader, Step
 from ...records.plan import Plan
 from ...records.trial import Seen, Trial, Unseen
+from ...records.whole_run import ENDLESS_STEPS
 from ..base import outside_steps
 from ..trials import Trials
 from ..workers.worker import Worker
@@ -108,10 +109,11 @@ class ShortenedBench(StretchBench):
 
     # ---- how short
     def _usual_share(self) -> float:
-        """The share to begin with; 1 if a whole epoch is short enough, or its length is not known."""
-        if not self._epoch_steps or self._rhythm.steps_in_all is not None:
+        """The share to begin with; 1 if a whole epoch is short enough, endless, or of unknown length."""
+        if not 0 < (self._epoch_steps or 0) < ENDLESS_STEPS or self._rhythm.steps_in_all is not None:
             return 1.0
         each = self._rhythm.cycle_seconds / self._rhythm.cycle
+        assert self._epoch_steps
         steps = max(_LEAST_STEPS * self._rhythm.cycle, math.ceil(_EPOCH_SECONDS / max(1e-6, each)))
         return steps / self._epoch_steps
 
