@@ -13,6 +13,7 @@ from hasten.bench.comparing.steps import TOO_FEW_REGULAR, Rhythm
 from hasten.bench.workers.ending import PlanRefused
 from hasten.errors import Refusal, WorkerError
 from hasten.records.plan import BASELINE, Plan
+from tests.bench.clocked_workers import ClockedTrials
 from tests.bench.paper_workers import PaperTrials, PaperWorker
 
 RHYTHM = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
@@ -287,6 +288,19 @@ def test_the_time_given_ends_an_unclear_trial_but_not_before_the_least() -> None
 
 
 # ---- what is far too slow
+def test_a_set_up_that_takes_far_longer_than_the_comparison_has_is_not_waited_for() -> None:
+    """Compiling a language model took all that a search had left."""
+    trials = ClockedTrials(effects={"bf16": 0.8})
+    trials.on_steps = lambda worker: trials.spend(70.0 if worker.plan == FAST else 0.0)
+    bench = bench_over(trials)
+    trial = bench.compare(BASELINE, FAST, 5.0)
+    assert trial.failure == "its set-up takes longer than 40 s: a longer --budget waits for it"
+    assert not trial.cut_short
+    assert trial.seconds < 60.0
+    assert trials.workers[0].stopped
+    assert bench.compare(BASELINE, FAST, 50.0).failure is None
+
+
 @pytest.mark.attack("truth")
 @pytest.mark.parametrize("times", [11.0, 100.0, 1e6])
 @pytest.mark.parametrize("cycle", [1, 4])

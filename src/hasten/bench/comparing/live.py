@@ -29,6 +29,7 @@ from .steps import Block, Rhythm, measure, spoilt
 
 _BLOCKS, _TIMED_IF_SLOW = 4, 1  # of an ABBA block, and cycles of each
 _SETTLING_CYCLES = 3  # untimed, the first time a worker trains under a plan
+_PATIENCE, _LEAST_PATIENCE = 2, 40.0  # times a comparison's seconds, and seconds: for its set-up
 _EMPTY_WORKERS = 3  # in a row that ended without one ABBA block: the script is too short
 
 
@@ -49,6 +50,7 @@ class LiveBench:
         self._take(rhythm)
         self._worker: Worker | None = None
         self._settled: set[Plan] = set()
+        self._patience = math.inf  # seconds that a set-up may take in the current comparison
 
     def _take(self, rhythm: Rhythm) -> None:
         self._rhythm = rhythm
@@ -60,6 +62,7 @@ class LiveBench:
         """``b`` against ``a``; they may only differ in live techniques."""
         clock = self._trials.limit.clock
         began = clock()
+        self._patience = max(_LEAST_PATIENCE, _PATIENCE * seconds)
         self._take(replace(self._rhythm, steps_in_all=self._ends.script_steps))
         comparison = Comparison(self._rhythm.between(a, b))
         failure, cut_short, gathered, empty = None, False, 0, 0
@@ -167,12 +170,10 @@ class LiveBench:
         if why_not:
             raise TrialFailed(why_not)
         if plan not in self._settled:
-            settling = _SETTLING_CYCLES * self._rhythm.cycle
-            with self._trials.stopwatch.on("settling"):
-                steps = worker.steps(settling, timeout=START_SECONDS)  # it may compile
+            steps = self._settle(worker)
             self._settled.add(plan)
             if is_b and comparison.hopeless(self._fastest_cycle(steps)):
-                comparison.give_up(self._fastest_cycle(worker.steps(settling)))
+                comparison.give_up(self._fastest_cycle(worker.steps(len(steps))))
         with self._trials.stopwatch.on("timing"):
             before = self._quiet.begin()
             steps = worker.steps(self._block_steps)
@@ -196,6 +197,19 @@ class LiveBench:
         elif block is not None:
             comparison.step_seconds_a = block.step_seconds
         return block
+
+    def _settle(self, worker: Worker) -> list[Step]:
+        """Untimed steps under a plan that the worker has not trained under yet: it may compile."""
+        limit, settling = self._trials.limit, _SETTLING_CYCLES * self._rhythm.cycle
+        try:
+            with self._trials.stopwatch.on("settling"), limit.ending(self._patience):
+                return worker.steps(settling, timeout=START_SECONDS)
+        except BudgetOver:
+            if limit.over:
+                raise
+            self.close()
+            why = f"its set-up takes longer than {self._patience:.0f} s: a longer --budget waits for it"
+            raise TrialFailed(why) from None
 
     def _note(self, worker: Worker) -> None:
         """Note what came between epochs since the last time, all of it under the plan in force."""
