@@ -27,7 +27,7 @@ from typing import Any
 from tests.inside.distributed.forked import workers_forked
 from tests.scripts.trial import trials_for
 
-from hasten.bench.guard.checked_steps import Watched, watch
+from hasten.bench.guard.checked_steps import Watched, started, watch
 from hasten.bench.guard.departures import departure
 from hasten.bench.guard.single_steps import ROUNDING
 from hasten.inside.job import Perturbation
@@ -71,21 +71,18 @@ def one_run(name: str, seed: int) -> dict[str, Any]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         trials = stack.enter_context(trials_for(SCRIPT, folder, (name, "--seed", str(seed))))
-        reference = stack.enter_context(trials.worker(BASELINE, seed=seed, traced=True))
+        reference = started(stack, trials, BASELINE, seed)
         others = [
-            stack.enter_context(
-                trials.worker(
-                    BASELINE,
-                    seed=seed,
-                    traced=True,
-                    perturbation=Perturbation(times * ROUNDING["float32"], seed=1000 * int(4 * times) + one),
-                )
+            started(
+                stack,
+                trials,
+                BASELINE,
+                seed,
+                noise=Perturbation(times * ROUNDING["float32"], seed=1000 * int(4 * times) + one),
             )
             for times, one in noises
         ]
-        others.append(stack.enter_context(trials.worker(HARMLESS, seed=seed, traced=True)))
-        for worker in (reference, *others):
-            worker.wait_started()
+        others.append(started(stack, trials, HARMLESS, seed))
         first, watched = watch(reference, others, STEPS, trials.aside, trials.limit)
     return {
         **{"script": name, "seed": seed, "rounding": "float32"},

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 import pytest
 
-from hasten.cli import interruption, tune
-from hasten.cli.main import main
+from hasten.cli import tune
 from hasten.cli.values import ShareOfRun, seconds_or_share
-from hasten.errors import Refusal, UsageError
-from hasten.report.progress import Silent
+from hasten.errors import UsageError
 from hasten.scripts.workspace import Script, find_script
-from hasten.tuning import known_here, pipeline
-from hasten.tuning.request import TuneRequest
+from hasten.tuning import known_here
 
+from .asked import asked_by
 from .typed import Typed
 
 
@@ -74,17 +70,7 @@ def test_if_the_length_is_not_known_it_says_what_to_do(script: Script) -> None:
 def test_only_a_budget_that_was_not_named_may_grow(
     words: tuple[str, ...], most: float, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[TuneRequest] = []
-
-    def refuse(request: TuneRequest, progress: Silent) -> None:
-        asked.append(request)
-        raise Refusal("enough was seen")
-
-    monkeypatch.setattr(pipeline, "tune", refuse)
-    monkeypatch.setattr(interruption, "heed", lambda: None)
-    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
-    main(["tune", *words, "train.py"])
-    assert [request.budget_most for request in asked] == [most]
+    assert asked_by(monkeypatch, *words).budget_most == most
 
 
 def test_nothing_is_started_then(refused: Typed) -> None:

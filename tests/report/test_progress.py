@@ -91,7 +91,7 @@ def test_a_budget_that_has_grown_is_told_and_counted_down() -> None:
     lines.grown(390.0)
     lines.stage("next")
     told, after = stream.getvalue().splitlines()
-    assert told.strip() == "steps are slow: the budget is 390 s instead (--budget sets another)"
+    assert told.strip() == "an honest answer takes longer here: the budget is 390 s (--budget sets another)"
     assert after.startswith(("[390 s left]", "[389 s left]"))
 
 

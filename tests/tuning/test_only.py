@@ -6,18 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from hasten.cli.commands import parse
-from hasten.errors import Refusal
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.records.plan import Plan
 from hasten.records.reasons import WhyNot
 from hasten.records.result import TuneResult
 from hasten.report.progress import Silent
 from hasten.scripts.workspace import find_script
-from hasten.tuning import pipeline
 from hasten.tuning.pipeline import tune
-from hasten.tuning.request import TuneRequest
 
+from ..cli.asked import asked_by
 from .test_pipeline import Paper, request
 from .test_pipeline import paper as paper
 
@@ -54,16 +51,6 @@ def test_what_is_named_and_does_not_apply_says_why(paper: Paper) -> None:
 def test_the_tune_is_told_what_was_named(
     paper: Paper, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
-    asked: list[TuneRequest] = []
-
-    def seen(request: TuneRequest, progress: object) -> TuneResult:
-        asked.append(request)
-        raise Refusal("seen")
-
-    monkeypatch.setattr(pipeline, "tune", seen)
-    arguments = parse(["tune", *words, "train.py"])
-    arguments.began = 0.0
-    with pytest.raises(Refusal, match="seen"):
-        arguments.verb.execute(arguments)
-    assert asked[0].script == find_script("train.py", [])
-    assert asked[0].only == frozenset(words[1::2])
+    asked = asked_by(monkeypatch, *words)
+    assert asked.script == find_script("train.py", [])
+    assert asked.only == frozenset(words[1::2])

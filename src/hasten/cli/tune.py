@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NAME = "tune"
 HELP = "find the plan under which a script trains fastest here, with accuracy held"
 DEFAULT_BUDGET = 200.0
-DEFAULT_MOST = 600.0  # if steps are so slow that an honest answer takes longer
+DEFAULT_MOST = 600.0  # if the script is so slow that an honest answer takes longer
 NOT_CHECKED = 6  # the exit code if something was faster, and accuracy could not be checked
 PARAMETERS = (
     click.Option(
@@ -32,7 +32,7 @@ PARAMETERS = (
         metavar="SECONDS|N%",
         help="time to spend, guard and confirmation included: seconds, or a part of the training, as 5% "
         f"(where an earlier tune saw its end) or '5% of 2h' (default {DEFAULT_BUDGET:.0f}; up to "
-        f"{DEFAULT_MOST:.0f} if steps are so slow that an honest answer takes longer)",
+        f"{DEFAULT_MOST:.0f} if the script is so slow that an honest answer takes longer)",
     ),
     click.Option(
         ["--risk"],

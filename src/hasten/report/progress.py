@@ -78,7 +78,9 @@ class Lines(Silent):
 
     def grown(self, budget: float) -> None:
         self._budget = budget
-        self._done(f"steps are slow: the budget is {budget:.0f} s instead (--budget sets another)")
+        self._done(
+            f"an honest answer takes longer here: the budget is {budget:.0f} s (--budget sets another)"
+        )
 
     def stage(self, text: str) -> None:
         self._remark = ""

@@ -25,9 +25,10 @@ def divide(
     bench: ScriptBench,
     progress: Progress,
 ) -> None:
-    """Divide ``budget``, which grows if steps are slow and the request allows it.
+    """Divide ``budget``. If it is too short for an honest answer, because the start or steps are slow, it
+    grows as far as the request allows.
 
-    Raises Refusal if it is too short for an honest answer.
+    Raises Refusal if it is still too short.
     """
     budget.divide(observation, bench.pairs.steps_needed, bench)
     grown = 10.0 * math.ceil(_GROWN * budget.least / 10)

@@ -282,6 +282,12 @@ def test_of_slow_steps_three_abba_blocks_of_one_timed_step_are_enough() -> None:
     assert trials.workers[0].taken == 1 + 3 + 2 * 3 + 3 * 4 * 2
 
 
+def test_a_process_warms_up_for_whole_cycles_if_they_are_slow() -> None:
+    trials = PaperTrials((0.6,))
+    bench_over(trials, Rhythm(0, 0, cycle=2, cycle_seconds=1.2)).compare(BASELINE, FAST, 0.0)
+    assert trials.log[0] == "baseline x 6"
+
+
 def test_the_time_given_ends_an_unclear_trial_but_not_before_the_least() -> None:
     trial = bench_over(noisy(0.2)).compare(BASELINE, FAST, 0.0)
     assert len(trial.log_ratios) == abba_blocks.LEAST_ABBA_BLOCKS
@@ -299,6 +305,15 @@ def test_a_set_up_that_takes_far_longer_than_the_comparison_has_is_not_waited_fo
     assert trial.seconds < 60.0
     assert trials.workers[0].stopped
     assert bench.compare(BASELINE, FAST, 50.0).failure is None
+
+
+def test_the_set_up_of_what_was_adopted_is_waited_for() -> None:
+    """Only what is tried may take too long: otherwise nothing could join a plan that compiles."""
+    trials = ClockedTrials(effects={"bf16": 0.8})
+    trials.on_steps = lambda worker: trials.spend(70.0 if worker.plan == BASELINE else 0.0)
+    trial = bench_over(trials).compare(BASELINE, FAST, 5.0)
+    assert trial.failure is None
+    assert trial.ratio is not None
 
 
 @pytest.mark.attack("truth")

@@ -29,10 +29,13 @@ def least(rhythm: Rhythm) -> int:
 
 
 class Comparison:
-    """The measurements of one trial."""
+    """The measurements of one trial. ``patience``: seconds that b may take to be set up; more if a takes
+    long, which b contains.
+    """
 
-    def __init__(self, timed: Rhythm) -> None:
+    def __init__(self, timed: Rhythm, patience: float) -> None:
         self.timed = timed  # by which its blocks are
+        self._patience = patience
         self._least = least(timed)
         self._log_ratios: list[tuple[float, bool]] = []  # each with whether others disturbed it
         self.blocks_a: list[Block] = []
@@ -42,6 +45,10 @@ class Comparison:
         self.step_seconds_a: float | None = None  # in the last block
         self._setup_a = self._setup_b = 0.0
         self._untimed = 0
+
+    @property
+    def patience(self) -> float:
+        return self._patience + self._setup_a
 
     def hopeless(self, step_seconds_b: float) -> bool:
         """Whether b is so much slower that it need not be measured further."""

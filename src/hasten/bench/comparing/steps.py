@@ -64,6 +64,7 @@ class Rhythm:
         return self.steps_in_all is not None and self.steps_in_all < _SHORT_CYCLES * self.cycle
 
     def fewer(self, usual: int, if_slow: int) -> int:
+        """How many of something: as usual, or fewer if cycles are slow."""
         return min(usual, if_slow) if self.slow else usual
 
     def warmup_steps(self, wanted: int) -> int:

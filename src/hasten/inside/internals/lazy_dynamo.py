@@ -27,7 +27,26 @@ _CALLED_LATER = ("is_compile_supported",)  # of its utils: what libraries import
 _CACHED = "__dynamo_disable"  # where torch._compile keeps what ``disable`` returned
 
 
-class LazyDynamo(ModuleType):
+class _Lazy(ModuleType):
+    """Replaces a module until something asks for what only the real one has."""
+
+    def _real(self) -> ModuleType:
+        raise NotImplementedError
+
+    def __getattr__(self, name: str) -> Any:
+        """The real module's attribute. Python's own look-ups on a module (``inspect``) import nothing."""
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        return getattr(self._real(), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._real(), name, value)
+
+    def __dir__(self) -> list[str]:
+        return dir(self._real())
+
+
+class LazyDynamo(_Lazy):
     """Replaces ``torch._dynamo``."""
 
     def __init__(self) -> None:
@@ -50,31 +69,24 @@ class LazyDynamo(ModuleType):
             return function
         return self._real().disable(function, *args, **kwargs)
 
-    def __getattr__(self, name: str) -> Any:
-        """The real module's attribute. Python's own look-ups on a module (``inspect``) import nothing."""
-        if name.startswith("__"):
-            raise AttributeError(f"module {NAME!r} has no attribute {name!r}")
-        return getattr(self._real(), name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self._real(), name, value)
-
-    def __dir__(self) -> list[str]:
-        return dir(self._real())
-
     def _real(self) -> ModuleType:
         if sys.modules.get(NAME) is self:
             take_away()
         return importlib.import_module(NAME)
 
 
+<<<<<<< HEAD
 class _LazyUtils(ModuleType):
+=======
+class _LazyUtils(_Lazy):
+>>>>>>> mine
     """Replaces ``torch._dynamo.utils``."""
 
     def __init__(self) -> None:
         super().__init__(_UTILS)
         vars(self).update({name: _asked_later(name) for name in _CALLED_LATER}, __package__=NAME)
 
+<<<<<<< HEAD
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module {_UTILS!r} has no attribute {name!r}")
@@ -85,6 +97,10 @@ class _LazyUtils(ModuleType):
 
     def __dir__(self) -> list[str]:
         return dir(_real_utils())
+=======
+    def _real(self) -> ModuleType:
+        return _real_utils()
+>>>>>>> mine
 
 
 def _real_utils() -> ModuleType:

@@ -20,10 +20,10 @@ class Does:
     """What an engine does by itself.
 
     ``elastic``: goes on if hosts come and go; ``restarts``: restarts ranks when one has failed;
-    ``hosts``: knows which hosts there are; ``submits``: hands the job to a
-    queue, which outlives us; ``like_here``: its hosts have the files of this one at the same places;
-    ``starts_hasten``: on one host it starts hasten itself, which starts the ranks; ``contains``: in an image;
-    ``renders_only``: makes a file or a command for others to start, and starts nothing.
+    ``hosts``: knows which hosts there are; ``submits``: hands the job to a queue, which outlives us;
+    ``like_here``: its hosts have the files of this one at the same places; ``starts_hasten``: on one host it
+    starts hasten itself, which starts the ranks; ``contains``: in an image; ``renders_only``: makes a file or
+    a command for others to start, and starts nothing.
     """
 
     elastic: bool = False
