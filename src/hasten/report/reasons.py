@@ -156,16 +156,9 @@ def _unseen_words(unseen: Unseen) -> str:
 
 def _budget_words(budget: float | None, never_seen: bool = False) -> str:
     """How long a part takes that was never seen is unknown. Nobody gives a tune a day."""
-<<<<<<< HEAD
-    if budget is not None and budget > _LONGEST_BUDGET:
-        return ""
-    more = " or more" if never_seen else ""
-    return f"; --budget {budget:.0f}{more} would leave time for it" if budget is not None else ""
-=======
     if budget is None or budget > _LONGEST_BUDGET:
         return ""
     return f"; --budget {budget:.0f}{' or more' if never_seen else ''} would leave time for it"
->>>>>>> mine
 
 
 def missing_words(point: ThreadPoint) -> str:

@@ -29,12 +29,8 @@ from .steps import Block, Rhythm, measure, spoilt
 
 _BLOCKS, _TIMED_IF_SLOW = 4, 1  # of an ABBA block, and cycles of each
 _SETTLING_CYCLES = 3  # untimed, the first time a worker trains under a plan
-<<<<<<< HEAD
-_PATIENCE, _LEAST_PATIENCE = 2, 40.0  # times a comparison's seconds, and seconds: for its set-up
-=======
 _WARMUP_STEPS = 10
 _PATIENCE, _LEAST_PATIENCE = 2, 40.0  # times a comparison's seconds, and seconds: for b's set-up
->>>>>>> mine
 _EMPTY_WORKERS = 3  # in a row that ended without one ABBA block: the script is too short
 
 
@@ -55,7 +51,6 @@ class LiveBench:
         self._take(rhythm)
         self._worker: Worker | None = None
         self._settled: set[Plan] = set()
-        self._patience = math.inf  # seconds that a set-up may take in the current comparison
 
     def _take(self, rhythm: Rhythm) -> None:
         self._rhythm = rhythm
@@ -67,7 +62,6 @@ class LiveBench:
         """``b`` against ``a``; they may only differ in live techniques."""
         clock = self._trials.limit.clock
         began = clock()
-        self._patience = max(_LEAST_PATIENCE, _PATIENCE * seconds)
         self._take(replace(self._rhythm, steps_in_all=self._ends.script_steps))
         comparison = Comparison(self._rhythm.between(a, b), max(_LEAST_PATIENCE, _PATIENCE * seconds))
         failure, cut_short, gathered, empty = None, False, 0, 0
@@ -175,11 +169,7 @@ class LiveBench:
         if why_not:
             raise TrialFailed(why_not)
         if plan not in self._settled:
-<<<<<<< HEAD
-            steps = self._settle(worker)
-=======
             steps = self._settle(worker, comparison.patience if is_b else math.inf)
->>>>>>> mine
             self._settled.add(plan)
             if is_b and comparison.hopeless(self._fastest_cycle(steps)):
                 comparison.give_up(self._fastest_cycle(worker.steps(len(steps))))
@@ -207,13 +197,6 @@ class LiveBench:
             comparison.step_seconds_a = block.step_seconds
         return block
 
-<<<<<<< HEAD
-    def _settle(self, worker: Worker) -> list[Step]:
-        """Untimed steps under a plan that the worker has not trained under yet: it may compile."""
-        limit, settling = self._trials.limit, _SETTLING_CYCLES * self._rhythm.cycle
-        try:
-            with self._trials.stopwatch.on("settling"), limit.ending(self._patience):
-=======
     def _settle(self, worker: Worker, patience: float) -> list[Step]:
         """Untimed steps under a plan that the worker has not trained under yet: it may compile.
 
@@ -222,17 +205,12 @@ class LiveBench:
         limit, settling = self._trials.limit, _SETTLING_CYCLES * self._rhythm.cycle
         try:
             with self._trials.stopwatch.on("settling"), limit.ending(patience):
->>>>>>> mine
                 return worker.steps(settling, timeout=START_SECONDS)
         except BudgetOver:
             if limit.over:
                 raise
             self.close()
-<<<<<<< HEAD
-            why = f"its set-up takes longer than {self._patience:.0f} s: a longer --budget waits for it"
-=======
             why = f"its set-up takes longer than {patience:.0f} s: a longer --budget waits for it"
->>>>>>> mine
             raise TrialFailed(why) from None
 
     def _note(self, worker: Worker) -> None:

@@ -110,15 +110,10 @@ class ShortenedBench(StretchBench):
     # ---- how short
     def _usual_share(self) -> float:
         """The share to begin with; 1 if a whole epoch is short enough, endless, or of unknown length."""
-<<<<<<< HEAD
-        if not 0 < (self._epoch_steps or 0) < ENDLESS_STEPS or self._rhythm.steps_in_all is not None:
-=======
         epoch = self._epoch_steps
         if not epoch or epoch >= ENDLESS_STEPS or self._rhythm.steps_in_all is not None:
->>>>>>> mine
             return 1.0
         each = self._rhythm.cycle_seconds / self._rhythm.cycle
-        assert self._epoch_steps
         steps = max(_LEAST_STEPS * self._rhythm.cycle, math.ceil(_EPOCH_SECONDS / max(1e-6, each)))
         return steps / epoch
 

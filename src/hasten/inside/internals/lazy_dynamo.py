@@ -75,32 +75,15 @@ class LazyDynamo(_Lazy):
         return importlib.import_module(NAME)
 
 
-<<<<<<< HEAD
-class _LazyUtils(ModuleType):
-=======
 class _LazyUtils(_Lazy):
->>>>>>> mine
     """Replaces ``torch._dynamo.utils``."""
 
     def __init__(self) -> None:
         super().__init__(_UTILS)
         vars(self).update({name: _asked_later(name) for name in _CALLED_LATER}, __package__=NAME)
 
-<<<<<<< HEAD
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(f"module {_UTILS!r} has no attribute {name!r}")
-        return getattr(_real_utils(), name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(_real_utils(), name, value)
-
-    def __dir__(self) -> list[str]:
-        return dir(_real_utils())
-=======
     def _real(self) -> ModuleType:
         return _real_utils()
->>>>>>> mine
 
 
 def _real_utils() -> ModuleType:
