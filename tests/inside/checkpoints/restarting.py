@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from ...patience import PATIENCE_SECONDS
 
 SCRIPT = Path(__file__).parent / "scripts" / "everything.py"
+EVERY = 7  # steps
 
 
-def kept(folder: Path, *more: str, every: str = "7steps", script: Path = SCRIPT) -> list[str]:
+def kept(folder: Path, *more: str, every: str = f"{EVERY}steps", script: Path = SCRIPT) -> list[str]:
     options = ["--no-plan", "--checkpoint", str(folder / "kept"), "--every", every, *more]
     return [sys.executable, "-m", "hasten", "run", *options, str(script)]
 
@@ -23,18 +26,33 @@ def ended(command: list[str], folder: Path, code: int = 0) -> subprocess.Complet
     return run
 
 
-def killed(command: list[str], folder: Path, step: int, number: int = signal.SIGKILL) -> str:
-    """Until it has printed that step, and then the signal; returns what it said."""
-    with subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
+def killed(
+    command: list[str], folder: Path, step: int, number: int = signal.SIGKILL, least: int = 1
+) -> str:
+    """It gets the signal once it has printed that step and has a checkpoint of step ``least`` or later.
+
+    Checkpoints are written in the background: where the disk is slow, the script is read slowly, too, and
+    has to wait, because the socket that it prints to holds few lines. Returns what it said.
+    """
+    ours, theirs = socket.socketpair()
+    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)  # as few as the system allows
+    with (
+        ours,
+        ours.makefile() as printed,
+        subprocess.Popen(command, cwd=folder, stdout=theirs, stderr=subprocess.PIPE, text=True) as process,
+    ):
+        theirs.close()
         assert process.stderr is not None
-        for line in process.stdout:
-            if line.startswith(f"step {step} "):
-                process.send_signal(number)
-                break
-        process.stdout.read()
+        for line in printed:
+            if line.startswith("step "):
+                at = int(line.split()[1])
+                newest = max((step_of(path) for path in checkpoints(folder)), default=0)
+                if at >= step and newest >= least:
+                    process.send_signal(number)
+                    break
+                if least and newest < at - 2 * EVERY:
+                    time.sleep(0.1)
+        printed.read()
         said = process.stderr.read()
         assert process.wait(PATIENCE_SECONDS) == -number, said
     return said
@@ -49,3 +67,7 @@ def continued(command: list[str], folder: Path) -> subprocess.CompletedProcess[s
 
 def checkpoints(folder: Path) -> list[Path]:
     return sorted((folder / "kept").glob("step-*.checkpoint"))
+
+
+def step_of(checkpoint: Path) -> int:
+    return int(checkpoint.stem[5:])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from .restarting import SCRIPT, checkpoints, continued, ended, kept, killed
+from .restarting import EVERY, SCRIPT, checkpoints, continued, ended, kept, killed, step_of
 
 TOLERANCE = 1e-10
 PLAIN = [sys.executable, str(SCRIPT)]
@@ -49,7 +49,7 @@ def test_a_killed_script_ends_as_if_it_had_not_been(tmp_path: Path, asked: tuple
     whole, parts = folders(tmp_path)
     printed = ended([*PLAIN, *asked], whole).stdout.splitlines()
     steps = sum(line.startswith("step ") for line in printed)
-    killed([*kept(parts), *asked], parts, random.randrange(steps // 2, steps - 2))
+    killed([*kept(parts), *asked], parts, random.randrange(steps // 2, steps - 4))
     again = continued([*kept(parts), *asked], parts)
     rest = again.stdout.splitlines()
     assert rest == printed[len(printed) - len(rest) :]
@@ -69,7 +69,7 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
 def test_a_signal_brings_a_checkpoint_at_the_end_of_the_step(tmp_path: Path) -> None:
     whole, parts = folders(tmp_path)
     ended(PLAIN, whole)
-    said = killed(kept(parts, every="1h"), parts, 30, signal.SIGTERM)
+    said = killed(kept(parts, every="1h"), parts, 30, signal.SIGTERM, least=0)
     assert "stopped after step" in said
     continued(kept(parts, every="1h"), parts)
     assert_same_end(whole, parts)
@@ -79,7 +79,7 @@ def test_a_signal_brings_a_checkpoint_at_the_end_of_the_step(tmp_path: Path) -> 
 def half(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that was killed in its middle."""
     folder = tmp_path_factory.mktemp("half")
-    killed(kept(folder), folder, 50)
+    killed(kept(folder), folder, 50, least=EVERY + 1)  # the second at least
     return folder
 
 
@@ -89,26 +89,27 @@ def copy_of(half: Path, place: Path) -> Path:
 
 
 def test_two_are_kept(half: Path) -> None:
-    assert len(checkpoints(half)) == 2
+    assert len(checkpoints(half)) in (2, 3)  # the oldest goes once the newest is there
 
 
 def test_the_older_one_is_taken_where_the_newest_is_damaged(half: Path, tmp_path: Path) -> None:
     folder = copy_of(half, tmp_path)
-    older, newest = checkpoints(folder)
+    older, newest = checkpoints(folder)[-2:]
     content = bytearray(newest.read_bytes())
     content[len(content) // 2] ^= 1
     newest.write_bytes(content)
     again = ended(kept(folder), half)
     assert f"{newest} is cut short or was changed" in again.stderr
-    assert f"going on after step {int(older.stem[5:])} " in again.stderr
+    assert f"going on after step {step_of(older)} " in again.stderr
 
 
 def test_all_damaged_is_refused(half: Path, tmp_path: Path) -> None:
     folder = copy_of(half, tmp_path)
-    for path in checkpoints(folder):
+    damaged = checkpoints(folder)
+    for path in damaged:
         path.write_bytes(path.read_bytes()[:100])
     refused = ended(kept(folder), half, code=2)
-    assert "none of the 2 checkpoints" in refused.stderr
+    assert f"none of the {len(damaged)} checkpoints" in refused.stderr
     assert refused.stdout == ""
 
 

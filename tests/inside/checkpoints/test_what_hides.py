@@ -166,7 +166,7 @@ show(model)
 def killed_in_the_middle(folder: Path, text: str) -> list[str]:
     (folder / "script.py").write_text(BEGINNING + text)
     command = kept(folder, script=Path("script.py"))
-    killed(command, folder, 38)
+    killed(command, folder, 38, least=22)  # what is hidden at step 20 is in it
     return command
 
 
