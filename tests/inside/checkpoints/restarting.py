@@ -26,9 +26,7 @@ def ended(command: list[str], folder: Path, code: int = 0) -> subprocess.Complet
     return run
 
 
-def killed(
-    command: list[str], folder: Path, step: int, number: int = signal.SIGKILL, least: int = 1
-) -> str:
+def killed(command: list[str], folder: Path, step: int, number: int = signal.SIGKILL, least: int = 1) -> str:
     """It gets the signal once it has printed that step and has a checkpoint of step ``least`` or later.
 
     Checkpoints are written in the background: where the disk is slow, the script is read slowly, too, and

@@ -29,8 +29,8 @@ def least(rhythm: Rhythm) -> int:
 
 
 class Comparison:
-    """The measurements of one trial. ``patience``: seconds that b may take to be set up; more if a takes
-    long, which b contains.
+    """The measurements of one trial. ``patience``: seconds that b may take longer than a; more if a takes
+    long to be set up, which b contains.
     """
 
     def __init__(self, timed: Rhythm, patience: float) -> None:
@@ -45,10 +45,22 @@ class Comparison:
         self.step_seconds_a: float | None = None  # in the last block
         self._setup_a = self._setup_b = 0.0
         self._untimed = 0
+        self._waited = 0.0
 
     @property
     def patience(self) -> float:
-        return self._patience + self._setup_a
+        """Seconds of it that are left."""
+        return max(0.0, self._patience + self._setup_a - self._waited)
+
+    def waited(self, seconds: float) -> None:
+        """Steps of b took so much longer than as many of a."""
+        self._waited += max(0.0, seconds)
+
+    def impatient(self, trained: bool) -> str:
+        """Why b is given up. ``trained``: whether steps of it were timed already."""
+        what = "its set-up, with the first steps that were timed," if trained else "its set-up"
+        seconds = self._patience + self._setup_a
+        return f"{what} takes longer than {seconds:.0f} s: a longer --budget waits for it"
 
     def hopeless(self, step_seconds_b: float) -> bool:
         """Whether b is so much slower that it need not be measured further."""

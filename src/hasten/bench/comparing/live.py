@@ -55,7 +55,8 @@ class LiveBench:
     def _take(self, rhythm: Rhythm) -> None:
         self._rhythm = rhythm
         self._warmup_steps = rhythm.warmup_steps(min(_WARMUP_STEPS, rhythm.warmup_cycles * rhythm.cycle))
-        self._untimed = 1 + self._warmup_steps + 2 * _SETTLING_CYCLES * rhythm.cycle
+        self._settling = _SETTLING_CYCLES * rhythm.cycle
+        self._untimed = 1 + self._warmup_steps + 2 * self._settling
         self._block_steps = rhythm.block_steps(_BLOCKS, self._untimed, _TIMED_IF_SLOW)
 
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
@@ -108,8 +109,7 @@ class LiveBench:
     def least_steps(self, plan: Plan) -> int:
         """Steps that a comparison with ``plan`` trains at least."""
         warmup = self.starts(plan) * (1 + self._warmup_steps)
-        settling = self._processes * _SETTLING_CYCLES * self._rhythm.cycle
-        return warmup + settling + _BLOCKS * least(self._rhythm) * self._block_steps
+        return warmup + self._processes * self._settling + _BLOCKS * least(self._rhythm) * self._block_steps
 
     @property
     def _processes(self) -> int:
@@ -169,14 +169,13 @@ class LiveBench:
         if why_not:
             raise TrialFailed(why_not)
         if plan not in self._settled:
-            steps = self._settle(worker, comparison.patience if is_b else math.inf)
+            steps = self._trained(worker, self._settling, "settling", comparison, is_b)  # it may compile
             self._settled.add(plan)
             if is_b and comparison.hopeless(self._fastest_cycle(steps)):
                 comparison.give_up(self._fastest_cycle(worker.steps(len(steps))))
-        with self._trials.stopwatch.on("timing"):
-            before = self._quiet.begin()
-            steps = worker.steps(self._block_steps)
-            disturbed = self._quiet.disturbed(before)
+        before = self._quiet.begin()
+        steps = self._trained(worker, self._block_steps, "timing", comparison, is_b)
+        disturbed = self._quiet.disturbed(before)
         self._note(worker)
         why_not = spoilt(steps, self._rhythm)
         if why_not:
@@ -197,21 +196,28 @@ class LiveBench:
             comparison.step_seconds_a = block.step_seconds
         return block
 
-    def _settle(self, worker: Worker, patience: float) -> list[Step]:
-        """Untimed steps under a plan that the worker has not trained under yet: it may compile.
-
-        Raises TrialFailed after ``patience`` seconds, without the worker, which is in the midst of it.
+    def _trained(
+        self, worker: Worker, count: int, part: str, comparison: Comparison, is_b: bool
+    ) -> list[Step]:
+        """The worker's next steps. Raises TrialFailed, without the worker, which is in the midst of them, if
+        b was set up for too long: some compile anew with every shape of a batch.
         """
-        limit, settling = self._trials.limit, _SETTLING_CYCLES * self._rhythm.cycle
+        limit = self._trials.limit
+        began, usual = limit.clock(), count * (comparison.step_seconds_a or 0.0)
         try:
-            with self._trials.stopwatch.on("settling"), limit.ending(patience):
-                return worker.steps(settling, timeout=START_SECONDS)
+            with (
+                self._trials.stopwatch.on(part),
+                limit.ending(comparison.patience + usual if is_b else math.inf),
+            ):
+                steps = worker.steps(count, timeout=START_SECONDS)
         except BudgetOver:
             if limit.over:
                 raise
             self.close()
-            why = f"its set-up takes longer than {patience:.0f} s: a longer --budget waits for it"
-            raise TrialFailed(why) from None
+            raise TrialFailed(comparison.impatient(part == "timing")) from None
+        if is_b:
+            comparison.waited(limit.clock() - began - usual)
+        return steps
 
     def _note(self, worker: Worker) -> None:
         """Note what came between epochs since the last time, all of it under the plan in force."""
