@@ -37,7 +37,9 @@ def killed(command: list[str], folder: Path, step: int, number: int = signal.SIG
     with (
         ours,
         ours.makefile() as printed,
-        subprocess.Popen(command, cwd=folder, stdout=theirs, stderr=subprocess.PIPE, text=True) as process,
+        subprocess.Popen(
+            command, cwd=folder, stdout=theirs.fileno(), stderr=subprocess.PIPE, text=True
+        ) as process,
     ):
         theirs.close()
         assert process.stderr is not None

@@ -26,6 +26,7 @@ from .abba_blocks import Comparison, TrialFailed, least
 from .epoch_ends import EpochEnds
 from .quiet import Quiet
 from .steps import Block, Rhythm, measure, spoilt
+from .stopwatch import Part
 
 _BLOCKS, _TIMED_IF_SLOW = 4, 1  # of an ABBA block, and cycles of each
 _SETTLING_CYCLES = 3  # untimed, the first time a worker trains under a plan
@@ -197,7 +198,7 @@ class LiveBench:
         return block
 
     def _trained(
-        self, worker: Worker, count: int, part: str, comparison: Comparison, is_b: bool
+        self, worker: Worker, count: int, part: Part, comparison: Comparison, is_b: bool
     ) -> list[Step]:
         """The worker's next steps. Raises TrialFailed, without the worker, which is in the midst of them, if
         b was set up for too long: some compile anew with every shape of a batch.
