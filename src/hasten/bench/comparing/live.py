@@ -170,7 +170,7 @@ class LiveBench:
         if why_not:
             raise TrialFailed(why_not)
         if plan not in self._settled:
-            steps = self._trained(worker, self._settling, "settling", comparison, is_b)  # it may compile
+            steps = self._trained(worker, self._settling, "settling", comparison, is_b)
             self._settled.add(plan)
             if is_b and comparison.hopeless(self._fastest_cycle(steps)):
                 comparison.give_up(self._fastest_cycle(worker.steps(len(steps))))
@@ -205,12 +205,13 @@ class LiveBench:
         """
         limit = self._trials.limit
         began, usual = limit.clock(), count * (comparison.step_seconds_a or 0.0)
+        timeout = START_SECONDS if part == "settling" else None  # it may compile
         try:
             with (
                 self._trials.stopwatch.on(part),
                 limit.ending(comparison.patience + usual if is_b else math.inf),
             ):
-                steps = worker.steps(count, timeout=START_SECONDS)
+                steps = worker.steps(count, timeout=timeout)
         except BudgetOver:
             if limit.over:
                 raise
