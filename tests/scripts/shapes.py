@@ -71,6 +71,11 @@ TUNABLE = (
     shape("trainer_class", 150, 24, "Sequential", "Adam", note="validates under inference_mode each epoch"),
     shape("prints_shapes_first", 140, 20, "Sequential", "Adam",
           note="calls its layers, then the model, before there is an optimizer"),
+    shape("forward_called_directly", 150, 32, "Net", "SGD", note="calls model.forward(x)"),
+    shape("forward_of_parts", 150, 40, "Translator Sequential", "Adam",
+          note="calls model.forward(x) and a part of it; evaluates with a stand-in for an optimizer"),
+    shape("forward_forward", 120, 200, "Layer Layer", "Adam Adam",
+          note="two layers with an optimizer each, 60 steps one after the other; layer.forward(x) is called"),
 
     shape("transfer_learning", 160, 8, "Sequential", "SGD",
           note="set_grad_enabled by phase; the best weights are read back"),
@@ -225,10 +230,6 @@ TUNABLE = (
 )
 
 REFUSED = (
-    shape("forward_called_directly", 150, 32, "Sequential Linear", "SGD", refused="Refusal",
-          note="calls model.forward(x): what is called at top level are the model's parts"),
-    shape("forward_forward", 120, None, "", "Adam Adam", refused="Refusal",
-          note="two layers with an optimizer each, 60 steps one after the other; layer.forward(x) is called"),
     shape("scripted_root", 130, 32, "RecursiveScriptModule", "Adam", refused="Refusal"),
     shape("trains_in_children", 130, 32, "Sequential", "Adam", refused="Refusal",
           note="all in a spawned child; its parent neither trains nor prints"),

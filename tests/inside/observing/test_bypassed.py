@@ -1,4 +1,7 @@
-"""Who calls ``forward`` past the module, where no part of the module is called either, is found and named."""
+"""Who calls ``forward`` past a module with hooks, where no part of it is called either, is found and named.
+
+Without hooks it is sent through the module (test_direct_calls.py).
+"""
 
 from __future__ import annotations
 
@@ -55,6 +58,7 @@ def sgd(module: nn.Module) -> torch.optim.SGD:
 @pytest.mark.parametrize("kind", [Layer, Inherits, Calls, Outer])
 def test_a_forward_that_is_called_itself_is_named(kind: type[nn.Module], watch: Watch) -> None:
     model, before = kind(4, 3), vars(kind).get("forward")
+    model.register_forward_hook(lambda *_: None)
     train(lambda x: model.forward(x), sgd(model))
     (said,) = watch.training.obstacles
     assert "test_bypassed.py:" in said

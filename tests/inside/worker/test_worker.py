@@ -684,6 +684,7 @@ class Net(torch.nn.Module):
         return self.second(self.first(x))
 
 model = Net()
+model.register_forward_hook(print)
 optimizer = torch.optim.SGD(model.parameters())
 for _ in range(3):
     loss = model.forward(torch.randn(8, 4)).sum()
@@ -705,7 +706,7 @@ for _ in range(3):
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        pytest.param(DIRECT, "train.py:15 calls Net.forward(...) directly", id="forward called directly"),
+        pytest.param(DIRECT, "train.py:16 calls Net.forward(...) directly", id="forward called past hooks"),
         pytest.param(SCRIPTED, "TorchScript module (Linear)", id="TorchScript", marks=pytest.mark.thorough),
     ],
 )

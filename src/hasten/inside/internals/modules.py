@@ -41,6 +41,11 @@ def has_hooks(module: Module) -> bool:
     return has_forward_hooks(module) or bool(module._backward_hooks or module._backward_pre_hooks)
 
 
+def has_global_hooks(torch: ModuleType) -> bool:
+    """Whether all modules have some."""
+    return bool(torch.nn.modules.module._has_any_global_hook())
+
+
 def count_hooks(module: Module) -> tuple[int, int, int]:
     """The numbers of forward hooks, forward pre-hooks and backward hooks."""
     return len(module._forward_hooks), len(module._forward_pre_hooks), len(module._backward_hooks)

@@ -13,6 +13,7 @@ from .backward_call import OF_AUTOGRAD, OF_GRAD, OF_TENSOR, read_call
 from .bypassed import Bypassed
 from .closures import with_timed_closure
 from .data_seams import watch_data
+from .direct_calls import DirectCalls
 from .gpu_phases import Marks
 from .loaders import Loaders
 from .observer import Observer, clock
@@ -72,12 +73,18 @@ class Hooks:
         seams = training.seams
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+        direct, bypassed = DirectCalls(training, observer), Bypassed(training)
+        stepped: set[int] = set()  # ids of optimizers
+        at_work: list[int] = []  # the step of one optimizer may call another's: together they are one step
+
         @seams.watching
         def came(optimizer: Optimizer) -> None:
             if not (training.has_optimizers or self._trains):
                 self._forget_roots()
             training.add_optimizer(optimizer)
+            stepped.discard(id(optimizer))  # of one that is gone
             self._discover_roots()
+            direct.look()
             self.on_optimizer()
 
         def initialised(original: Call) -> Call:
@@ -86,10 +93,6 @@ class Hooks:
                 came(optimizer)
 
             return __init__
-
-        bypassed = Bypassed(training)
-        stepped: set[int] = set()  # ids of optimizers
-        at_work: list[int] = []  # the step of one optimizer may call another's: together they are one step
 
         def begins(optimizer: Optimizer, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs] | None:
             given = None
@@ -110,6 +113,7 @@ class Hooks:
                     del at_work[at_work.index(id(optimizer)) :]
                 if id(optimizer) not in stepped:
                     stepped.add(id(optimizer))
+                    direct.stepped(training.serial_of(training.number_of(optimizer)))
                     bypassed.stepped(optimizer)
                 if not at_work:
                     observer.update_ends(training.number_of(optimizer))

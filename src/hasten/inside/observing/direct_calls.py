@@ -1,0 +1,96 @@
+"""Models that the script calls by ``model.forward(x)``, past the place where hasten and hooks are.
+
+Such a call is sent through ``model(x)``, which does the same where the module has neither hooks nor a
+``__call__`` of its own. Until each optimizer has made a step, ``forward`` of every class of modules is
+watched; then only of those that were called so.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import TYPE_CHECKING
+
+from ..internals.modules import has_global_hooks, has_hooks
+from ..seams import Call
+from ..training import Training
+from .observer import Observer
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+
+class DirectCalls:
+    """``look`` when an optimizer was created, ``stepped`` after one has made its first step."""
+
+    def __init__(self, training: Training, observer: Observer) -> None:
+        self._training = training
+        self._observer = observer
+        self._undo: dict[type, Callable[[], None]] = {}
+        self._called: set[type] = set()
+        self._sending: set[int] = set()  # ids of modules
+        self._without_step: set[int] = set()  # serials of optimizers
+
+    def look(self) -> None:
+        nn = self._training.torch.nn
+        self._without_step |= {serial for serial, _ in self._training.numbered_optimizers()}
+        for kind in {nn.Sequential, *_derived(nn.Module)} - self._undo.keys():
+            if kind.__call__ is nn.Module.__call__:
+                self._watch(kind)
+
+    def stepped(self, serial: int) -> None:
+        self._without_step.discard(serial)
+        if self._without_step.isdisjoint(number for number, _ in self._training.numbered_optimizers()):
+            for kind in self._undo.keys() - self._called:
+                self._undo.pop(kind)()
+
+    def _watch(self, kind: type) -> None:
+        before = vars(kind).get("forward")
+        ours = self._sent_on(kind, kind.forward)  # type: ignore[attr-defined]  # a module's class
+        kind.forward = ours  # type: ignore[attr-defined]
+
+        def undo() -> None:
+            if vars(kind).get("forward") is not ours:
+                return  # the script has put another in its place
+            if before is None:
+                del kind.forward  # type: ignore[attr-defined]
+            else:
+                kind.forward = before  # type: ignore[attr-defined]
+
+        self._undo[kind] = self._training.seams.on_undo(undo)
+
+    def _sent_on(self, kind: type, original: Call) -> Call:
+        observer, torch, sending = self._observer, self._training.torch, self._sending
+        of_calls = sys.modules["torch.nn.modules.module"].__file__
+
+        @wraps(original)
+        def forward(module: Module, *args: object, **kwargs: object) -> object:
+            if (
+                observer.in_forward
+                or observer.in_backward  # a checkpoint computes it again
+                or type(module) is not kind  # super().forward(x)
+                or sys._getframe(1).f_code.co_filename == of_calls
+                or id(module) in sending
+                or has_hooks(module)
+                or has_global_hooks(torch)
+                or torch.jit.is_tracing()
+            ):
+                return original(module, *args, **kwargs)
+            self._called.add(kind)
+            sending.add(id(module))
+            try:
+                return module(*args, **kwargs)
+            finally:
+                sending.discard(id(module))
+
+        return forward
+
+
+def _derived(kind: type) -> Iterator[type]:
+    """All classes of modules derived from it that are not torch's own."""
+    below: list[type] = type.__subclasses__(kind)
+    for one in below:
+        if not f"{one.__module__}.".startswith("torch."):
+            yield one
+        yield from _derived(one)
