@@ -348,6 +348,36 @@ def test_what_is_many_times_slower_is_dropped_before_a_block_is_over(times: floa
     assert sum(int(entry.split(" x ")[1]) for entry in trials.log if entry.startswith("bf16")) == 6 * cycle
 
 
+@pytest.mark.parametrize("before", ["settling", "timing"])
+def test_a_larger_model_that_is_trained_next_is_not_held_against_it(before: str) -> None:
+    """A student is trained after its teacher, or the other way round."""
+    blocks: list[int] = []
+    trials = PaperTrials(effects={"bf16": 0.8})
+
+    def larger(worker: PaperWorker) -> None:
+        if worker.plan == FAST and len(blocks) < 2:
+            blocks.append(worker.taken)
+            if len(blocks) == (1 if before == "settling" else 2):
+                worker.speed = 0.3
+                trials.models_at = frozenset({worker.taken + 1})
+
+    trials.on_steps = larger
+    trial = bench_over(trials).compare(BASELINE, FAST, 1.0)
+    assert trial.failure is None
+    assert trial.ratio is not None
+    assert trial.ratio.value == pytest.approx(0.8)
+
+
+def test_a_process_that_begins_with_a_larger_model_is_not_held_against_it() -> None:
+    """One comparison ended in the training of a student, the next process begins with its teacher."""
+    trials = PaperTrials(speeds=(0.01, 0.3), effects={"bf16": 0.8}, length=75)
+    trial = bench_over(trials).compare(BASELINE, FAST, 1.0)
+    assert len(trials.workers) > 1
+    assert trial.failure is None
+    assert trial.ratio is not None
+    assert trial.ratio.value == pytest.approx(0.8)
+
+
 @pytest.mark.parametrize("times", [1.5, 3.0, 9.0])
 def test_what_is_some_times_slower_is_measured(times: float) -> None:
     trial = bench_over(PaperTrials(effects={"bf16": times})).compare(BASELINE, FAST, 1e9)

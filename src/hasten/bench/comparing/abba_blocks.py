@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import median
 
 from ...records.observation import Step
@@ -42,7 +43,7 @@ class Comparison:
         self.blocks_b: list[Block] = []
         self.steps_b: list[Step] = []
         self.proofs: tuple[Proof, ...] = ()
-        self.step_seconds_a: float | None = None  # in the last block
+        self.step_seconds_a: float | None = None  # in the last block of the same training
         self._setup_a = self._setup_b = 0.0
         self._untimed = 0
         self._waited = 0.0
@@ -61,6 +62,11 @@ class Comparison:
         what = "its set-up, with the first steps that were timed," if trained else "its set-up"
         seconds = self._patience + self._setup_a
         return f"{what} takes longer than {seconds:.0f} s: a longer --budget waits for it"
+
+    def trained(self, steps: Sequence[Step]) -> None:
+        """In a training that began with these, the model may be of another size."""
+        if any(step.new_model for step in steps):
+            self.step_seconds_a = None
 
     def hopeless(self, step_seconds_b: float) -> bool:
         """Whether b is so much slower that it need not be measured further."""

@@ -151,6 +151,7 @@ class LiveBench:
         logs, contended = {a: 0.0, b: 0.0}, False
         blocks: list[tuple[Plan, Block]] = []
         begun = len(worker.history)
+        comparison.step_seconds_a = None  # of another process, or of another training in this one
         for plan in order:
             block = self._block(worker, plan, comparison, is_b=plan == b)
             contended = contended or self._quiet.contended
@@ -172,6 +173,7 @@ class LiveBench:
         if plan not in self._settled:
             steps = self._trained(worker, self._settling, "settling", comparison, is_b)
             self._settled.add(plan)
+            comparison.trained(steps)
             if is_b and comparison.hopeless(self._fastest_cycle(steps)):
                 comparison.give_up(self._fastest_cycle(worker.steps(len(steps))))
         before = self._quiet.begin()
@@ -182,6 +184,7 @@ class LiveBench:
         if why_not:
             self.close()  # its weights are useless for the trials that follow
             raise TrialFailed(why_not)
+        comparison.trained(steps)
         proofs = worker.proofs()
         comparison.took_up(worker.setup_seconds, is_b)
         if is_b:
