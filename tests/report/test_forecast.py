@@ -54,6 +54,20 @@ def test_a_run() -> None:
     ]
 
 
+def test_processes_of_very_different_speeds_foresee_nothing() -> None:
+    """A forecast of "about 7.6 s (2.5 to 770)" was printed once."""
+    vague = replace(RUN, after=Span(7.6, 2.5, 770.0), saved=Span(2.2, -17000.0, 120.0), pays_runs=None)
+    (line,) = said(vague).splitlines()
+    assert "about 20.2 s before; under the plan it cannot be told." in line
+    assert "770" not in line
+
+
+def test_what_may_save_nothing_says_so() -> None:
+    lines = said(replace(RUN, after=Span(7.6, 6.0, 15.0), saved=Span(2.2, -3.0, 12.0))).splitlines()
+    assert lines[-1] == "  Runs vary by as much anyway: the plan may save nothing in a run of this length."
+    assert "about 7.6 s (6.0 to 15.0) under the plan" in lines[0]
+
+
 def test_what_the_first_run_alone_pays() -> None:
     lines = said(replace(RUN, lasting_seconds=4.0)).splitlines()
     assert "  Only the first run pays 4.0 s of the set-up: later ones read what it made." in lines
