@@ -106,6 +106,17 @@ def test_one_optimizer_after_the_other_leaves_them_as_they_were(watch: Watch) ->
         assert vars(Net)["forward"] is before
 
 
+def test_an_optimizer_for_every_step_costs_little(watch: Watch) -> None:
+    """An inner loop's of a few steps, say: classes are looked at a few times only."""
+    model, before = Net(), vars(Net)["forward"]
+    for _ in range(20):
+        train(model, sgd(model), steps=1)
+    optimizer = sgd(model)
+    assert vars(Net)["forward"] is before
+    train(model, optimizer, steps=1)
+    assert len(watch.steps) == 21
+
+
 def test_it_waits_for_each_optimizer(watch: Watch) -> None:
     """A network that is trained from the tenth step on, say."""
     early, late = Net(), Layer(4, 3)

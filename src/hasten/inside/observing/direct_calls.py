@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 
+_MOST_LOOKS = 8  # at all classes, which takes 1 to 2 ms: some scripts create an optimizer in every step
+
+
 class DirectCalls:
     """``look`` when an optimizer was created, ``stepped`` after one has made its first step."""
 
@@ -31,8 +34,12 @@ class DirectCalls:
         self._called: set[type] = set()
         self._sending: set[int] = set()  # ids of modules
         self._without_step: set[int] = set()  # serials of optimizers
+        self._looks = 0
 
     def look(self) -> None:
+        if self._looks == _MOST_LOOKS:
+            return
+        self._looks += 1
         nn = self._training.torch.nn
         self._without_step |= {serial for serial, _ in self._training.numbered_optimizers()}
         for kind in {nn.Sequential, *_derived(nn.Module)} - self._undo.keys():
