@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from .restarting import continued, ended, kept, killed
 
@@ -163,6 +165,15 @@ show(model)
 }
 
 
+# Of two that take the same way, one is tried each time.
+SELDOM = {"a conjugate", "an optimizer's state by name", "a temporary file", "a hidden tensor like another"}
+
+
+def each(names: Iterable[str]) -> list[ParameterSet]:
+    seldom = pytest.mark.thorough
+    return [pytest.param(name, marks=[seldom] if name in SELDOM else [], id=name) for name in names]
+
+
 def killed_in_the_middle(folder: Path, text: str) -> list[str]:
     (folder / "script.py").write_text(BEGINNING + text)
     command = kept(folder, script=Path("script.py"))
@@ -170,7 +181,7 @@ def killed_in_the_middle(folder: Path, text: str) -> list[str]:
     return command
 
 
-@pytest.mark.parametrize("name", PUT_BACK)
+@pytest.mark.parametrize("name", each(PUT_BACK))
 def test_it_is_put_back(tmp_path: Path, name: str) -> None:
     command = killed_in_the_middle(tmp_path, PUT_BACK[name])
     rest = continued(command, tmp_path).stdout
@@ -180,7 +191,7 @@ def test_it_is_put_back(tmp_path: Path, name: str) -> None:
     assert ended(command, tmp_path).stdout.endswith(rest)
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", each(REFUSED))
 def test_it_is_refused(tmp_path: Path, name: str) -> None:
     text, words = REFUSED[name]
     command = killed_in_the_middle(tmp_path, text)
