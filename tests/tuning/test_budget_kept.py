@@ -166,6 +166,22 @@ def test_a_budget_that_nobody_named_grows_with_slow_steps_and_one_that_was_named
         tuned.run(200.0, most=300.0)
 
 
+def test_a_budget_that_nobody_named_leaves_the_search_enough(tuned: Tuned) -> None:
+    """Steps of 0.15 s and starts of 4.4 s left it 62 of 200 s: one comparison of evaluations took half."""
+    tuned.trials.speeds, tuned.trials.start_seconds, tuned.trials.effects = (0.15,), 4.4, FAST
+    few = tuned.run(200.0)
+    tuned.trials.now = 0.0
+    enough = tuned.run(200.0, most=600.0)
+    assert 200 < tuned.trials.now <= QUIET * 300
+    assert len({row.technique for row in few.tried}) < len({row.technique for row in enough.tried})
+
+
+def test_it_stays_as_it_is_where_that_is_enough(tuned: Tuned) -> None:
+    tuned.trials.speeds, tuned.trials.start_seconds, tuned.trials.effects = (0.02,), 1.5, FAST
+    tuned.run(200.0, most=600.0)
+    assert tuned.trials.now <= QUIET * 200
+
+
 def named(result: TuneResult) -> None:
     """Whatever was not tried is named, with a reason."""
     tried = {row.technique for row in result.tried}

@@ -8,6 +8,7 @@ from ..bench.comparing.steps import Rhythm
 from ..bench.script_bench import ScriptBench
 from ..errors import Refusal
 from ..records.observation import Observation
+from ..records.whole_run import account_of
 from ..units import seconds_words
 from .budget import Budget
 from .progress import Progress
@@ -15,6 +16,9 @@ from .request import TuneRequest
 
 _GROWN = 1.3  # times the shortest honest tune: what a budget that nobody named grows to
 _SUGGESTED = 1.5
+_SEARCH_SECONDS = 80.0  # that the search has in a budget that nobody named
+_OUTSIDE_SECONDS = 60.0  # in addition, where evaluation takes a good part: it is compared by long stretches
+_GOOD_PART = 0.3  # of a run
 
 
 def divide(
@@ -25,14 +29,14 @@ def divide(
     bench: ScriptBench,
     progress: Progress,
 ) -> None:
-    """Divide ``budget``. If it is too short for an honest answer, because the start or steps are slow, it
-    grows as far as the request allows.
+    """Divide ``budget``. If it is too short for an honest answer, or leaves the search too little to find
+    one, because the start or steps are slow, it grows as far as the request allows.
 
     Raises Refusal if it is still too short.
     """
     budget.divide(observation, bench.pairs.steps_needed, bench)
-    grown = 10.0 * math.ceil(_GROWN * budget.least / 10)
-    if budget.seconds < budget.least and grown <= request.budget_most:
+    grown = max(budget.least, min(_enough(budget, observation), request.budget_most))
+    if budget.seconds < grown <= request.budget_most:
         budget.seconds = grown
         budget.divide(observation, bench.pairs.steps_needed, bench)
         progress.grown(grown)
@@ -43,3 +47,12 @@ def divide(
             f"processes, takes at least {budget.least:.0f} s, and the budget is {budget.seconds:.0f} s: "
             f"try --budget {_SUGGESTED * budget.least:.0f}"
         )
+
+
+def _enough(budget: Budget, observation: Observation) -> float:
+    """The budget that leaves the search enough, in tens of seconds."""
+    seconds, run = _SEARCH_SECONDS, observation.run
+    if run is not None and account_of(run).basis != "steps":
+        seconds += _OUTSIDE_SECONDS * (account_of(run).share("evaluation") >= _GOOD_PART)
+    honest = 10.0 * math.ceil(_GROWN * budget.least / 10) if budget.seconds < budget.least else 0.0
+    return max(honest, budget.for_search(seconds))
