@@ -14,7 +14,7 @@ from ..records.plan import BASELINE, Plan
 from ..records.trial import Seen, Trial, Unseen
 from .base import method_of, outside_steps
 from .comparing.confirmation import confirm
-from .comparing.decisions import Effort, all_much_slower, is_clear
+from .comparing.decisions import Effort, all_much_slower, is_clear, two_look_faster
 from .comparing.epoch_ends import EpochEnds
 from .comparing.live import LiveBench
 from .comparing.pairs import PairsBench
@@ -106,7 +106,9 @@ class ScriptBench:
 
         def enough(log_ratios: list[float]) -> bool:
             out_of_time = (clock() - began) * (1 + 1 / len(log_ratios)) > seconds
-            return _clear(log_ratios) or (len(log_ratios) >= least and out_of_time)
+            if _clear(log_ratios):
+                return True
+            return len(log_ratios) >= least and out_of_time and not two_look_faster(log_ratios)
 
         if method == "starts":
             return self.starts.compare(a, b, SEARCH_PAIRS, enough)
