@@ -240,6 +240,10 @@ class Budget(Deadline):
         fitting = (one for one in (plan, steps) if one and self._least_end(one) <= self._stopped)
         return [(one, self._effort_within(left, one)) for one in fitting][:1]
 
+    def lacking(self, plan: Plan) -> float:
+        """Seconds by which its confirmation has less than was set aside for it."""
+        return self._confirmation(plan) + self._closing - self.left
+
     def refitted(self, plan: Plan, effort: Effort) -> Effort | None:
         """``effort`` cut to the time that earlier confirmations left; None if its minimum no longer fits.
         None of its pairs has run, and they use other processes, so the earlier results cannot bias it.

@@ -1,4 +1,6 @@
-"""Whether a tune's budget is long enough for an honest answer, once the script has been watched."""
+"""Whether a tune's budget is long enough for an honest answer: once the script has been watched, and once its
+plan has been checked. One that nobody named grows.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from ..bench.comparing.steps import Rhythm
 from ..bench.script_bench import ScriptBench
 from ..errors import Refusal
 from ..records.observation import Observation
+from ..records.plan import Plan
 from ..records.whole_run import account_of
 from ..units import seconds_words
 from .budget import Budget
@@ -19,6 +22,7 @@ _SUGGESTED = 1.5
 _SEARCH_SECONDS = 80.0  # that the search has in a budget that nobody named
 _OUTSIDE_SECONDS = 60.0  # in addition, where evaluation takes a good part: it is compared by long stretches
 _GOOD_PART = 0.3  # of a run
+_LITTLE = 0.05  # of the budget, that the confirmation may have less than was set aside for it
 
 
 def divide(
@@ -47,6 +51,17 @@ def divide(
             f"processes, takes at least {budget.least:.0f} s, and the budget is {budget.seconds:.0f} s: "
             f"try --budget {_SUGGESTED * budget.least:.0f}"
         )
+
+
+def leave_confirmation(budget: Budget, request: TuneRequest, plan: Plan, progress: Progress) -> None:
+    """Grow ``budget``, as far as the request allows, if little is left to confirm ``plan``: a check that took
+    longer than foreseen is not paid for by pairs. Call it before the first pair, so that no result decides.
+    """
+    lacking = budget.lacking(plan)
+    grown = min(10.0 * math.ceil((budget.seconds + lacking) / 10), request.budget_most)
+    if lacking > _LITTLE * budget.seconds and grown > budget.seconds:
+        budget.seconds = grown
+        progress.grown(grown)
 
 
 def _enough(budget: Budget, observation: Observation) -> float:

@@ -43,7 +43,7 @@ from .comparisons import Comparisons
 from .conclusion import Found, conclude, too_early, unconfirmed, versions_of
 from .confirming import beside, failed_with, fallback, left_out, next_best, settled
 from .deadline import Clock
-from .dividing import divide
+from .dividing import divide, leave_confirmation
 from .history import identity_of
 from .journal import Journal
 from .keeping import Keeping, keeping_for
@@ -240,6 +240,8 @@ class _Tune:
         """
         plan = held.plan
         logged.most_seconds = self.budget.confirmation_most
+        if plan:
+            leave_confirmation(self.budget, self.request, plan, self.progress)
         efforts = self.budget.confirmations(plan) if plan else ()
         if efforts:
             self.progress.stage("confirming in fresh processes")
