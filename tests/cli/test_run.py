@@ -51,6 +51,24 @@ threading.Thread(target=lambda: (gate.wait(), print('thread'))).start()
 threading.Timer(0.05, gate.set).start()
 print('main')
 """,
+    "a pool's threads are idle": """
+from concurrent.futures import ThreadPoolExecutor
+pool = ThreadPoolExecutor(2)
+print(pool.submit(abs, -1).result())
+""",
+    "a pool's threads are at work": """
+import time
+from concurrent.futures import ThreadPoolExecutor
+pool = ThreadPoolExecutor(1)
+for number in range(3):
+    pool.submit(lambda number: (time.sleep(0.05), print(number)), number)
+print('main')
+""",
+    "a pool's processes are idle": """
+from concurrent.futures import ProcessPoolExecutor
+pool = ProcessPoolExecutor(1)
+print(pool.submit(abs, -1).result())
+""",
     "at exit": "import atexit\natexit.register(print, 'bye')\nraise ValueError('boom')",
     "warns": "import warnings\nwarnings.warn('old', DeprecationWarning)\nprint('done')",
     "main guard": "if __name__ == '__main__':\n    print('is main')",

@@ -8,6 +8,7 @@ import runpy
 import signal
 import sys
 import threading
+import traceback
 import types
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -77,7 +78,15 @@ def run_script(argv: Sequence[str]) -> None:
 
 
 def wait_for_threads() -> None:
-    """Return when all threads that Python waits for at exit have ended."""
+    """Return when all threads that Python waits for at exit have ended: idle threads of a pool, which wait for
+    more work, only end once what ``threading`` calls before has told them to.
+    """
+    asked: list[Callable[[], object]] = getattr(threading, "_threading_atexits", [])
+    while asked:
+        try:
+            asked.pop()()
+        except Exception:
+            traceback.print_exc()  # Python ignores it, too
     for thread in threading.enumerate():
         if not thread.daemon and thread is not threading.current_thread():
             thread.join()
