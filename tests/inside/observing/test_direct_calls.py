@@ -117,6 +117,16 @@ def test_an_optimizer_for_every_step_costs_little(watch: Watch) -> None:
     assert len(watch.steps) == 21
 
 
+def test_what_is_called_before_there_is_an_optimizer_does_not_count(watch: Watch) -> None:
+    """Lazy layers are made by ``self.forward(*inputs)`` in the book Dive into Deep Learning."""
+    model = Net()
+    model.forward(torch.ones(2, 4))
+    assert watch.training.obstacles, "nobody knows yet that it is not trained like that"
+    train(model, sgd(model))
+    assert not watch.training.obstacles
+    assert watch.training.roots == [model]
+
+
 def test_it_waits_for_each_optimizer(watch: Watch) -> None:
     """A network that is trained from the tenth step on, say."""
     early, late = Net(), Layer(4, 3)

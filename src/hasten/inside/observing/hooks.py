@@ -58,6 +58,7 @@ class Hooks:
         self.before_samples: list[Callable[[], None]] = []  # a loader is about to make some
         self._stop_discovery: Callable[[], None] | None = None
         self._trains = False  # whether any backward pass was seen
+        self._obstacles: list[str] = []  # found where a root was
         self._uncalled: dict[int, set[int]] = {}  # serial of an optimizer -> ids of its parameters
 
     def install(self) -> None:
@@ -176,6 +177,7 @@ class Hooks:
             obstacle = obstacle_at(training.torch, module)
             if obstacle:
                 training.obstacles[obstacle] = None
+                self._obstacles.append(obstacle)
             else:
                 put_call(module, ForwardSlot(module, training, self._observer, self.loaders, self.padding))
             gpus = {p.device for root in training.roots for p in root.parameters() if p.device.type == "cuda"}
@@ -187,8 +189,10 @@ class Hooks:
 
     def _forget_roots(self) -> None:
         """A script may try out parts of its model before it has an optimizer, as a whole or layer by layer:
-        to print shapes, or to create lazy layers.
+        to print shapes, or to create lazy layers. What hinders us there need not do so in the training.
         """
+        while self._obstacles:
+            self._training.obstacles.pop(self._obstacles.pop(), None)
         self._take_slots_out()
         self._training.forget_roots()
 
