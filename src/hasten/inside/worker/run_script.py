@@ -78,8 +78,8 @@ def run_script(argv: Sequence[str]) -> None:
 
 
 def wait_for_threads() -> None:
-    """Return when all threads that Python waits for at exit have ended: idle threads of a pool, which wait for
-    more work, only end once what ``threading`` calls before has told them to.
+    """Return when all threads that Python waits for at exit have ended. Those of a pool wait for more work:
+    what ``threading`` calls first tells them to end.
     """
     asked: list[Callable[[], object]] = getattr(threading, "_threading_atexits", [])
     while asked:
