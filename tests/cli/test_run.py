@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -86,6 +87,29 @@ def test_a_script_ends_as_under_python(project: Project, ending: str) -> None:
     assert planned.returncode == plain.returncode
     assert planned.stdout == plain.stdout
     assert planned.stderr == IN_FORCE + plain.stderr
+
+
+COMPILED = """
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(20, 20), torch.nn.ReLU(), torch.nn.Linear(20, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(12):
+    optimizer.zero_grad()
+    model(torch.ones(4, 20)).sin().sum().backward()
+    optimizer.step()
+print('done')
+"""
+
+
+def test_a_script_that_is_compiled_for_the_first_time_ends(project: Project) -> None:
+    """torch leaves a pool with idle threads, unless it finds what it compiled before."""
+    if shutil.which("c++") is None:
+        pytest.skip("there is no C++ compiler here")
+    project.environment["TORCHINDUCTOR_CACHE_DIR"] = str(project.folder / "cold")
+    project.write("train.py", COMPILED)
+    done = project.hasten("run", "--use", "compile", "train.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "done\n"
 
 
 SURROUNDINGS = """

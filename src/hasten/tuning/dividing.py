@@ -19,7 +19,7 @@ from .request import TuneRequest
 
 _GROWN = 1.3  # times the shortest honest tune: what a budget that nobody named grows to
 _SUGGESTED = 1.5
-_SEARCH_SECONDS = 80.0  # that the search has in a budget that nobody named
+_SEARCH_SECONDS = 110.0  # that the search has in a budget that nobody named
 _OUTSIDE_SECONDS = 60.0  # in addition, where evaluation takes a good part: it is compared by long stretches
 _GOOD_PART = 0.3  # of a run
 _LITTLE = 0.05  # of the budget, that the confirmation may have less than was set aside for it
