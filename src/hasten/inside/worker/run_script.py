@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 
+from ...saying import say
 from ..package import INSIDE
 from .names import give_way
 from .notebook import run_notebook
@@ -86,7 +87,7 @@ def wait_for_threads() -> None:
         try:
             asked.pop()()
         except Exception:
-            traceback.print_exc()  # Python ignores it, too
+            say(traceback.format_exc())  # Python goes on, too
     for thread in threading.enumerate():
         if not thread.daemon and thread is not threading.current_thread():
             thread.join()
