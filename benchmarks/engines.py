@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import shutil
 import statistics
 import sys
@@ -30,9 +29,8 @@ from tests.machines import hosts as made
 from tests.machines import slurm_cluster, sshd
 from tests.machines.cluster import Cluster, environment_of
 
-from hasten.bench.comparing.statistics import interval
-
 from .results import now, write_result
+from .rounds import of_rounds, ratio_of
 
 SCRIPT = Path(__file__).parent / "workloads" / "ddp_steps.py"
 KINDS = ("hasten", "by hand")
@@ -115,15 +113,9 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
     found = {}
     for engine in dict.fromkeys(row["engine"] for row in rows):
         mine = [row for row in rows if row["engine"] == engine]
-        numbers = dict.fromkeys(row["round"] for row in mine)
-
-        def mean(kind: str, number: int, part: str, among: Sequence[Mapping[str, Any]] = mine) -> float:
-            return statistics.fmean(r[part] for r in among if r["round"] == number and r["kind"] == kind)
-
-        logs = [math.log(mean("hasten", n, "step") / mean("by hand", n, "step")) for n in numbers]
-        ratio = interval(logs, "rounds")
+        ratio = ratio_of(mine, "hasten", "by hand", "step")
         found[engine] = {
-            f"{part}, {kind}": statistics.median(mean(kind, n, part) for n in numbers)
+            f"{part}, {kind}": statistics.median(of_rounds(mine, kind, part))
             for part in ("step", "first")
             for kind in KINDS
         }

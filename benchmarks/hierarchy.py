@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import statistics
 import subprocess
@@ -23,9 +22,8 @@ from typing import Any
 
 from tests.hosts import Network, network, why_no_hosts
 
-from hasten.bench.comparing.statistics import interval
-
 from .results import now, write_result
+from .rounds import of_rounds, ratio_of
 
 SIZES = (4 * 2**10, 64 * 2**10, 2**20, 8 * 2**20, 32 * 2**20)
 KINDS = ("hierarchy", "gloo")
@@ -105,16 +103,8 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
     found = {}
     for size in dict.fromkeys(row["bytes"] for row in rows):
         mine = [row for row in rows if row["bytes"] == size]
-        means = {
-            kind: [
-                statistics.fmean(r["seconds"] for r in mine if r["round"] == number and r["kind"] == kind)
-                for number in dict.fromkeys(row["round"] for row in mine)
-            ]
-            for kind in KINDS
-        }
-        logs = [math.log(gloo / own) for own, gloo in zip(*(means[kind] for kind in KINDS), strict=True)]
-        ratio = interval(logs, "rounds")
-        found[str(size)] = {kind: statistics.median(values) for kind, values in means.items()}
+        ratio = ratio_of(mine, "gloo", "hierarchy", "seconds")
+        found[str(size)] = {kind: statistics.median(of_rounds(mine, kind, "seconds")) for kind in KINDS}
         if ratio is not None:
             found[str(size)] |= {"ratio": ratio.value, "low": ratio.low, "high": ratio.high}
     return found

@@ -14,7 +14,7 @@ from ..records.plan import BASELINE, Plan
 from ..records.trial import Seen, Trial, Unseen
 from .base import method_of, outside_steps
 from .comparing.confirmation import confirm
-from .comparing.decisions import Effort, all_much_slower, is_clear, two_look_faster
+from .comparing.decisions import LEAST_TO_TELL, Effort, all_much_slower, is_clear, worth_repeating
 from .comparing.epoch_ends import EpochEnds
 from .comparing.live import LiveBench
 from .comparing.pairs import PairsBench
@@ -108,7 +108,8 @@ class ScriptBench:
             out_of_time = (clock() - began) * (1 + 1 / len(log_ratios)) > seconds
             if _clear(log_ratios):
                 return True
-            return len(log_ratios) >= least and out_of_time and not two_look_faster(log_ratios)
+            few = len(log_ratios) < LEAST_TO_TELL and worth_repeating(interval(log_ratios, "pairs"))
+            return len(log_ratios) >= least and out_of_time and not few
 
         if method == "starts":
             return self.starts.compare(a, b, SEARCH_PAIRS, enough)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NAME = "tune"
 HELP = "find the plan under which a script trains fastest here, with accuracy held"
 DEFAULT_BUDGET = 200.0
-DEFAULT_MOST = 600.0  # if the script is so slow that an honest answer takes longer
+DEFAULT_MOST = 600.0  # that it grows to: tuning/dividing.py
 NOT_CHECKED = 6  # the exit code if something was faster, and accuracy could not be checked
 PARAMETERS = (
     click.Option(

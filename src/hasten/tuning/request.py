@@ -19,7 +19,7 @@ from .candidates import NOT_NAMED
 @dataclass(frozen=True)
 class TuneRequest:
     """What was asked for. ``budget`` in seconds includes guard and confirmation; it grows, up to
-    ``budget_most``, if the script is so slow that it is too short for an honest answer.
+    ``budget_most``, if it is too short for an honest answer, for the search, or for the confirmation.
     """
 
     script: Script

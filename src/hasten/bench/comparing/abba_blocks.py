@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from statistics import median
 
 from ...records.observation import Step
@@ -57,16 +56,11 @@ class Comparison:
         """Steps of b took so much longer than as many of a."""
         self._waited += max(0.0, seconds)
 
-    def impatient(self, trained: bool) -> str:
-        """Why b is given up. ``trained``: whether steps of it were timed already."""
-        what = "its set-up, with the first steps that were timed," if trained else "its set-up"
+    def impatient(self, was_set_up: bool) -> str:
+        """Why b is given up. ``was_set_up``: its first steps were being timed already."""
+        what = "its set-up, with the first steps that were timed," if was_set_up else "its set-up"
         seconds = self._patience + self._setup_a
         return f"{what} takes longer than {seconds:.0f} s: a longer --budget waits for it"
-
-    def trained(self, steps: Sequence[Step]) -> None:
-        """In a training that began with these, the model may be of another size."""
-        if any(step.new_model for step in steps):
-            self.step_seconds_a = None
 
     def hopeless(self, step_seconds_b: float) -> bool:
         """Whether b is so much slower that it need not be measured further."""

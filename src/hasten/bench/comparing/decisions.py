@@ -44,11 +44,6 @@ def worth_repeating(ratio: Ratio | None) -> bool:
     return ratio is not None and ratio.value < CLEAR_BELOW and not gains(ratio)
 
 
-def two_look_faster(log_ratios: Sequence[float]) -> bool:
-    """Whether two values look faster: an interval over two is so wide that only a third can tell."""
-    return len(log_ratios) == 2 and fmean(log_ratios) < math.log(CLEAR_BELOW)
-
-
 def is_slower(ratio: Ratio | None) -> bool:
     """Whether b is slower than a."""
     return ratio is not None and ratio.low > 1

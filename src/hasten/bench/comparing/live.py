@@ -173,7 +173,6 @@ class LiveBench:
         if plan not in self._settled:
             steps = self._trained(worker, self._settling, "settling", comparison, is_b)
             self._settled.add(plan)
-            comparison.trained(steps)
             if is_b and comparison.hopeless(self._fastest_cycle(steps)):
                 comparison.give_up(self._fastest_cycle(worker.steps(len(steps))))
         before = self._quiet.begin()
@@ -184,7 +183,6 @@ class LiveBench:
         if why_not:
             self.close()  # its weights are useless for the trials that follow
             raise TrialFailed(why_not)
-        comparison.trained(steps)
         proofs = worker.proofs()
         comparison.took_up(worker.setup_seconds, is_b)
         if is_b:
@@ -222,6 +220,8 @@ class LiveBench:
             raise TrialFailed(comparison.impatient(part == "timing")) from None
         if is_b:
             comparison.waited(limit.clock() - began - usual)
+        if any(step.new_model for step in steps):
+            comparison.step_seconds_a = None  # of a model that may be of another size
         return steps
 
     def _note(self, worker: Worker) -> None:

@@ -41,6 +41,11 @@ def has_hooks(module: Module) -> bool:
     return has_forward_hooks(module) or bool(module._backward_hooks or module._backward_pre_hooks)
 
 
+def file_of_calls(torch: ModuleType) -> str | None:
+    """Where ``__call__`` calls ``forward`` from."""
+    return torch.nn.modules.module.__file__  # type: ignore[no-any-return]
+
+
 def has_global_hooks(torch: ModuleType) -> bool:
     """Whether all modules have some."""
     return bool(torch.nn.modules.module._has_any_global_hook())

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ..internals.modules import file_of_calls
 from ..seams import Call
 from ..training import Training
 from .obstacles import calls_forward
@@ -52,7 +53,7 @@ class Bypassed:
         return [m for m in alive if "_parameters" in vars(m) and any(id(p) in mine for p in m.parameters())]
 
     def _noting(self, original: Call) -> Call:
-        of_calls = sys.modules["torch.nn.modules.module"].__file__
+        of_calls = file_of_calls(self._training.torch)
         is_grad_enabled = self._training.torch.is_grad_enabled
 
         def forward(module: Module, *args: object, **kwargs: object) -> object:

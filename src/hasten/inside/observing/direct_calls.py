@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import TYPE_CHECKING
 
-from ..internals.modules import has_global_hooks, has_hooks
+from ..internals.modules import file_of_calls, has_global_hooks, has_hooks
 from ..seams import Call
 from ..training import Training
 from .observer import Observer
@@ -69,7 +69,7 @@ class DirectCalls:
 
     def _sent_on(self, kind: type, original: Call) -> Call:
         observer, torch, sending = self._observer, self._training.torch, self._sending
-        of_calls = sys.modules["torch.nn.modules.module"].__file__
+        of_calls = file_of_calls(self._training.torch)
 
         @wraps(original)
         def forward(module: Module, *args: object, **kwargs: object) -> object:
