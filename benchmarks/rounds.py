@@ -21,6 +21,6 @@ def of_rounds(rows: Rows, kind: str, seconds: str) -> list[float]:
 
 
 def ratio_of(rows: Rows, kind: str, other: str, seconds: str) -> Ratio | None:
-    """Times that ``kind`` takes as long as ``other``, with its interval over rounds; None after a single round."""
+    """Times that ``kind`` takes as long as ``other``, and the interval over rounds; None after one round."""
     pairs = zip(of_rounds(rows, kind, seconds), of_rounds(rows, other, seconds), strict=True)
     return interval([math.log(one / two) for one, two in pairs], "rounds")

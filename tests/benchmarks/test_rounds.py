@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from benchmarks.rounds import of_rounds, ratio_of
 
 
