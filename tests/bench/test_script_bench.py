@@ -188,12 +188,34 @@ def test_what_is_compiled_for_one_number_of_threads_is_compiled_again_for_anothe
         assert bench.foreseen(compiled, compiled.adding("threads", {"count": 1})) >= known + 20
 
 
-def test_a_slow_set_up_is_slower_in_a_process_that_starts_with_it() -> None:
-    compiled, copied = Plan({"compile": {"mode": "default"}}), Plan({"bf16": {}})
+COMPILED, COPIED = Plan({"compile": {"mode": "default"}}), Plan({"bf16": {}})
+
+
+def set_up_live(bench: ScriptBench) -> None:
+    for plan in (COMPILED, COPIED):
+        bench.learn(Trial(BASELINE, plan, "live", (), None, None, None, 1.0, 7.0))
+
+
+def test_what_is_compiled_already_is_set_up_sooner_in_a_later_process() -> None:
     with bench_over(PaperTrials()) as bench:
-        for plan in (compiled, copied):
-            bench.learn(Trial(BASELINE, plan, "live", (), None, None, None, 1.0, 7.0))
-        assert (bench.setup(compiled), bench.setup(copied)) == (14.0, 7.0)
+        set_up_live(bench)
+        assert (bench.setup(COMPILED), bench.setup(COPIED)) == (3.5, 7.0)
+
+
+def test_what_processes_took_to_begin_with_a_plan_is_what_the_next_will_take() -> None:
+    both, trials = COMPILED.adding("bf16", {}), PaperTrials()
+
+    def start(worker: PaperWorker) -> None:
+        worker.setup_seconds = 0.25 * len(worker.plan.techniques)
+
+    trials.on_start = start
+    with bench_over(trials) as bench:
+        set_up_live(bench)
+        assert bench.setup(both) == 10.5
+        bench.compare(both, both.adding("affinity", {"policy": "spread"}), 0.0)
+        assert bench.setup(both) == 0.5
+        assert bench.setup(COMPILED) == 0.5, "it takes no more than with another technique"
+        assert bench.setup(Plan({"compile": {"mode": "reduce-overhead"}})) == 0.0, "it is not known"
 
 
 RANKS = Plan({"processes": {"count": 2}})

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from hasten.bench.guard.single_steps import ROUNDING, ROUNDING_TIMES
-from hasten.inside.observing.uses import LOWERS_EVALUATIONS
+from hasten.inside.observing.uses import EVALUATES_IN_TRAINING_MODE, LOWERS_EVALUATIONS
 from hasten.inside.random_state import fingerprint
 from hasten.inside.techniques.evaluation_bf16 import EvaluationBf16
 from hasten.inside.techniques.exclusion import within
@@ -359,6 +359,14 @@ def test_a_script_that_was_not_seen_to_evaluate_is_refused(evaluations: int, ref
     """A copy of the model that makes pictures is not one of those that are trained."""
     run = WatchedRun(10.0, False, (Part("evaluation", 1.0, evaluations),), epochs=1)
     assert bool(EvaluationBf16.refuse(facts(run=run))) is refused
+
+
+@pytest.mark.parametrize("evaluations", [0, 2])
+def test_a_script_that_evaluates_in_training_mode_is_refused(evaluations: int) -> None:
+    """A target network's passes in the steps alone tell nothing of evaluations that are still to come."""
+    run = WatchedRun(10.0, False, (Part("evaluation", 1.0, evaluations),)) if evaluations else None
+    reasons = EvaluationBf16.refuse(facts(run=run, uses=(EVALUATES_IN_TRAINING_MODE,)))
+    assert any("evaluates in training mode" in reason for reason in reasons) is bool(evaluations)
 
 
 @pytest.mark.parametrize("uses", ["autocast", LOWERS_EVALUATIONS])

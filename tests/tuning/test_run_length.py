@@ -28,6 +28,11 @@ def test_the_loaders_own_length_goes_before_that_of_its_samples() -> None:
     assert length_of(told, 21) == RunLength(21, 7, "seen")
 
 
+def test_what_watching_could_not_tell_is_not_guessed() -> None:
+    """All steps were on one batch, of however many the loader has."""
+    assert length_of(observation(run=WatchedRun(2.0, False, ())), None) == RunLength()
+
+
 def test_an_epoch_of_a_sampler_without_an_end_is_none() -> None:
     """minGPT draws 10^10 samples, and stops by a number of steps."""
     told = observation(run=WatchedRun(2.0, False, (), epoch_steps=156_250_000))

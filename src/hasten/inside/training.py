@@ -60,6 +60,7 @@ class Training:
         self.averages_gradients = False  # over ranks, by the script's wrapper (DistributedDataParallel)
         self.this_rank: ThisRank | None = None  # if this process is one of several ranks
         self.records_evaluations = False  # a root in eval mode was called with gradients enabled
+        self.modes_without_gradients: set[bool] = set()  # of roots called so: True is training mode
         self.differentiates_gradients = False  # create_graph=True
         self.sample_folder = ""  # where samples may be kept for other processes and runs; "" for nowhere
         self.samples_for_later = True  # runs, and not only for processes at the same time

@@ -1,5 +1,5 @@
-"""Whether a tune's budget is long enough for an honest answer: once the script has been watched, and once its
-plan has been checked. One that nobody named grows.
+"""Whether a tune's budget is long enough for an honest answer: once the script has been watched, when what is
+found is slow to set up, and once the plan has been checked. One that nobody named grows.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ..bench.comparing.steps import Rhythm
 from ..bench.script_bench import ScriptBench
 from ..errors import Refusal
 from ..records.observation import Observation
-from ..records.plan import Plan
+from ..records.plan import BASELINE, Plan
 from ..records.whole_run import account_of
 from ..units import seconds_words
 from .budget import Budget
@@ -22,7 +22,8 @@ _SUGGESTED = 1.5
 _SEARCH_SECONDS = 110.0  # that the search has in a budget that nobody named
 _OUTSIDE_SECONDS = 60.0  # in addition, where evaluation takes a good part: it is compared by long stretches
 _GOOD_PART = 0.3  # of a run
-_LITTLE = 0.05  # of the budget, that the confirmation may have less than was set aside for it
+_LITTLE = 0.05  # of the budget, that the confirmation or the search may have less than foreseen
+_TENS = 10.0  # a budget grows by so many seconds
 
 
 def divide(
@@ -53,12 +54,26 @@ def divide(
         )
 
 
+def leave_search(budget: Budget, request: TuneRequest, plan: Plan, had: float, progress: Progress) -> None:
+    """Grow ``budget``, as far as the request allows, if little is left to search once ``plan`` is found:
+    setting it up in every process of its confirmation takes long. ``had``: seconds that the search has taken.
+    """
+    wanted = min(_SEARCH_SECONDS - had, budget.search_left(BASELINE))
+    if wanted <= 0 or wanted - budget.search_left(plan) <= _LITTLE * budget.seconds:
+        return
+    before = budget.seconds
+    while budget.search_left(plan) < wanted and budget.seconds + _TENS <= request.budget_most:
+        budget.seconds += _TENS
+    if budget.seconds > before:
+        progress.grown(budget.seconds)
+
+
 def leave_confirmation(budget: Budget, request: TuneRequest, plan: Plan, progress: Progress) -> None:
     """Grow ``budget``, as far as the request allows, if little is left to confirm ``plan``: a check that took
     longer than foreseen is not paid for by pairs. Call it before the first pair, so that no result decides.
     """
     lacking = budget.lacking(plan)
-    grown = min(10.0 * math.ceil((budget.seconds + lacking) / 10), request.budget_most)
+    grown = min(_TENS * math.ceil((budget.seconds + lacking) / _TENS), request.budget_most)
     if lacking > _LITTLE * budget.seconds and grown > budget.seconds:
         budget.seconds = grown
         progress.grown(grown)
@@ -69,5 +84,5 @@ def _enough(budget: Budget, observation: Observation) -> float:
     seconds, run = _SEARCH_SECONDS, observation.run
     if run is not None and account_of(run).basis != "steps":
         seconds += _OUTSIDE_SECONDS * (account_of(run).share("evaluation") >= _GOOD_PART)
-    honest = 10.0 * math.ceil(_GROWN * budget.least / 10) if budget.seconds < budget.least else 0.0
+    honest = _TENS * math.ceil(_GROWN * budget.least / _TENS) if budget.seconds < budget.least else 0.0
     return max(honest, budget.for_search(seconds))

@@ -43,7 +43,7 @@ from .comparisons import Comparisons
 from .conclusion import Found, conclude, too_early, unconfirmed, versions_of
 from .confirming import beside, failed_with, fallback, left_out, next_best, settled
 from .deadline import Clock
-from .dividing import divide, leave_confirmation
+from .dividing import divide, leave_confirmation, leave_search
 from .history import identity_of
 from .journal import Journal
 from .keeping import Keeping, keeping_for
@@ -198,7 +198,11 @@ class _Tune:
         bounds: Bounds,
     ) -> tuple[Search, Callable[[float], float]]:
         """The finished search, and the budget that would give it this many times the time."""
-        time_left = SearchTime(self.budget, lambda: search.plan)
+
+        def adopted(plan: Plan, had: float) -> None:
+            leave_search(self.budget, self.request, plan, had, self.progress)
+
+        time_left = SearchTime(self.budget, lambda: search.plan, adopted)
         bench.measuring.most_seconds = time_left.most
 
         def trying(technique: str, against: Plan) -> None:

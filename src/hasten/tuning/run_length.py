@@ -20,8 +20,7 @@ def length_of(
     itself.
     """
     run = observation.run
-    said = run.epoch_steps if run is not None else None
-    epoch = said or _epoch_steps(observation, ranks)
+    epoch = run.epoch_steps if run is not None else _epoch_steps(observation, ranks)
     if (epoch or 0) >= ENDLESS_STEPS:
         epoch = None
     if epoch is not None and ends_every is not None and ends_every > _CONTRADICTED * epoch:

@@ -17,6 +17,8 @@ class SearchTime:
 
     budget: Budget
     found: Callable[[], Plan]
+    adopted: Callable[[Plan, float], None] | None = None  # called with each plan found, and seconds searched
+    _last: Plan = field(default=BASELINE, init=False)
     _began: float = field(init=False)
     _granted: float = field(init=False)
 
@@ -26,7 +28,11 @@ class SearchTime:
     @property
     def left(self) -> float:
         """Seconds in which something may start: none if it would be stopped at once."""
-        return self.left_with(self.found())
+        plan = self.found()
+        if plan != self._last and self.adopted is not None:
+            self.adopted(plan, self.budget.spent - self._began)
+        self._last = plan
+        return self.left_with(plan)
 
     def left_with(self, plan: Plan) -> float:
         """The same, if ``plan`` were found."""

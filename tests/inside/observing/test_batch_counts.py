@@ -64,6 +64,24 @@ def test_an_evaluation_within_them_counts_for_no_step(script: Script) -> None:
     assert run.part("evaluation").samples == 3 * 7 * 8
 
 
+def test_of_one_batch_for_many_steps_an_epoch_is_not_known(script: Script) -> None:
+    """All samples are taken once, by ``next(iter(loader))``; the loader could have given more."""
+    script.begins(2)
+    script.batch(1.0)
+    for _ in range(30):
+        script.trains(2.0)
+    assert script.timeline.watched(ended=False).epoch_steps is None
+
+
+def test_a_batch_for_several_steps_makes_an_epoch_longer(script: Script) -> None:
+    script.begins(20)
+    for _ in range(3):
+        script.batch(1.0)
+        for _ in range(4):
+            script.trains(2.0)
+    assert script.timeline.watched(ended=False).epoch_steps == 80
+
+
 def test_several_batches_of_one_loader_make_a_step(script: Script) -> None:
     """Gradients are accumulated over four of them."""
     script.begins(20)

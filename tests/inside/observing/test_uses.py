@@ -10,7 +10,7 @@ from torch import nn
 
 from hasten.inside.internals import compiler
 from hasten.inside.observing.compiling import _own_code
-from hasten.inside.observing.uses import LOWERS_EVALUATIONS, Uses
+from hasten.inside.observing.uses import EVALUATES_IN_TRAINING_MODE, LOWERS_EVALUATIONS, Uses
 from hasten.records.plan import Plan
 from hasten.testing.workbench import Workbench, workbench
 
@@ -31,6 +31,22 @@ def uses(bench: Workbench) -> Uses:
 def test_a_plain_training_uses_nothing(bench: Workbench, uses: Uses) -> None:
     bench.train(2)
     assert uses.names() == ()
+
+
+@pytest.mark.parametrize(
+    ("modes", "found"),
+    [((True,), (EVALUATES_IN_TRAINING_MODE,)), ((False,), ()), ((True, False), ())],
+    ids=["training", "eval", "both"],
+)
+def test_the_mode_of_passes_without_gradients_is_seen(
+    modes: tuple[bool, ...], found: tuple[str, ...], bench: Workbench, uses: Uses
+) -> None:
+    bench.train(1)
+    for mode in modes:
+        bench.model.train(mode)
+        with torch.no_grad():
+            bench.model(torch.ones(1, 3, 8, 8))
+    assert uses.names() == found
 
 
 def test_autocast_by_the_script_is_seen(uses: Uses) -> None:

@@ -15,6 +15,7 @@ class BatchCounts:
         self._since: dict[int, int] = {}  # batches, like ``samples``
         self._step: dict[int, int] = {}  # of the step
         self._trained = 0  # of all steps
+        self._taking = 0  # steps that took any
 
     def came(self, samples: int, source: int) -> None:
         """A batch of so many ``samples`` has come from ``source``."""
@@ -46,10 +47,13 @@ class BatchCounts:
     def step_ended(self) -> None:
         if self._step:
             self._trained += max(0, *self._step.values())
+            self._taking += 1
             self._step.clear()
 
     def steps_of(self, batches: int | None, steps: int) -> int | None:
-        """Steps of a pass over ``batches``, if ``steps`` took those counted."""
-        if batches is None or not self._trained:
+        """Steps of a pass over ``batches``, if ``steps`` took those counted. Not known where one of several
+        steps took all that came: nobody can tell yet how many steps a batch is used for.
+        """
+        if batches is None or not self._trained or (self._taking == 1 and steps > 1):
             return None
         return max(1, round(batches * steps / self._trained))

@@ -45,7 +45,9 @@ class ForwardSlot:
                 self._loaders.batch_went_in(root.training)
                 if training.before_passes is not None:
                     training.before_passes()
-            if recording and not (root.training or self._is_teacher(root)):
+            if not recording:
+                training.modes_without_gradients.add(root.training)
+            elif not (root.training or self._is_teacher(root)):
                 training.records_evaluations = True
             if recording and self._padding.wants_more:
                 self._padding.look((args, kwargs))

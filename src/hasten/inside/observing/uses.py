@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 RECORDS_EVALUATIONS = "gradients in eval mode"  # passes that may be an evaluation's record a graph
 LOWERS_EVALUATIONS = "autocast without gradients"
+EVALUATES_IN_TRAINING_MODE = "training mode without gradients"
 DIFFERENTIATES_GRADIENTS = "create_graph=True"
 
 
@@ -50,6 +51,8 @@ class Uses:
             names["autocast" if evaluations else LOWERS_EVALUATIONS] = None
         if self._training is not None and self._training.records_evaluations:
             names[RECORDS_EVALUATIONS] = None
+        if self._training is not None and self._training.modes_without_gradients == {True}:
+            names[EVALUATES_IN_TRAINING_MODE] = None
         if self._training is not None and self._training.differentiates_gradients:
             names[DIFFERENTIATES_GRADIENTS] = None
         if self._compiles or self._compiles_function():

@@ -22,7 +22,7 @@ from __future__ import annotations
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..observing.uses import LOWERS_EVALUATIONS
+from ..observing.uses import EVALUATES_IN_TRAINING_MODE, LOWERS_EVALUATIONS
 from ..training import NotApplicable, Training
 from .base import Technique, conflicting, saw_evaluation
 from .support.lowered_evaluations import MOST, LoweredEvaluations
@@ -54,6 +54,8 @@ class EvaluationBf16(Technique):
             reasons.append("it is not known how the script evaluates")
         if saw_evaluation(facts) and not facts.observation.evaluated:
             reasons.append("no evaluation of the models that are trained was seen")
+        elif saw_evaluation(facts) and EVALUATES_IN_TRAINING_MODE in facts.observation.uses:
+            reasons.append("the script evaluates in training mode: only passes in eval mode are lowered")
         if LOWERS_EVALUATIONS in facts.observation.uses:
             reasons.append("the script already evaluates under autocast")
         if "compile" in facts.observation.uses:
