@@ -84,14 +84,18 @@ def test_a_shorter_start_makes_no_training_faster() -> None:
     assert stream.getvalue().count("(best so far about 2.00 times faster)") == 2
 
 
-def test_a_budget_that_has_grown_is_told_and_counted_down() -> None:
+@pytest.mark.parametrize(
+    ("nothing_found", "why"),
+    [(False, "an honest answer takes longer here"), (True, "nothing was found yet, so the search goes on")],
+)
+def test_a_budget_that_has_grown_is_told_and_counted_down(nothing_found: bool, why: str) -> None:
     stream = io.StringIO()
     lines = Lines(100, stream)
     lines.begin()
-    lines.grown(390.0)
+    lines.grown(390.0, nothing_found)
     lines.stage("next")
     told, after = stream.getvalue().splitlines()
-    assert told.strip() == "an honest answer takes longer here: the budget is 390 s (--budget sets another)"
+    assert told.strip() == f"{why}: the budget is 390 s (--budget sets another)"
     assert after.startswith(("[390 s left]", "[389 s left]"))
 
 

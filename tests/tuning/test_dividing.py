@@ -11,7 +11,7 @@ from hasten.records.plan import BASELINE
 from hasten.report.progress import Silent
 from hasten.scripts.workspace import find_script
 from hasten.tuning.budget import Budget
-from hasten.tuning.dividing import _enough, leave_search
+from hasten.tuning.dividing import Allowance, _enough
 from hasten.tuning.request import TuneRequest
 from hasten.tuning.search_time import SearchTime
 from tests.bench.made_up import observation, watched_run
@@ -22,9 +22,11 @@ from .test_budget import PLAN, Known, budget_after
 class Told(Silent):
     def __init__(self) -> None:
         self.budgets: list[float] = []
+        self.nothing_found: list[bool] = []
 
-    def grown(self, budget: float) -> None:
+    def grown(self, budget: float, nothing_found: bool = False) -> None:
         self.budgets.append(budget)
+        self.nothing_found.append(nothing_found)
 
 
 @pytest.fixture
@@ -59,20 +61,39 @@ def test_what_is_slow_to_set_up_takes_no_time_from_the_search(
 ) -> None:
     """A textbook's network found a compiled model 1.07 times faster, and nothing else was tried."""
     budget, told, found = budget_after(20.0, Known(10.0, {"compile": setup}), 200.0), Told(), [BASELINE]
-    asked = replace(request_of, budget_most=most)
-    time = SearchTime(
-        budget, lambda: found[0], lambda plan, had: leave_search(budget, asked, plan, had, told)
-    )
+    allowance = Allowance(budget, replace(request_of, budget_most=most), told)
+    time = SearchTime(budget, lambda: found[0], allowance)
     before = time.left
     found[0] = PLAN
     left = time.left
     assert (left > 0.95 * before) is (setup < 1 or grows)
     assert time.left == left
     assert told.budgets == ([budget.seconds] if grows else [])
+    assert not any(told.nothing_found)
     assert 200 <= budget.seconds <= max(200.0, most)
 
 
 def test_a_search_that_had_its_time_ends_when_something_slow_is_found(request_of: TuneRequest) -> None:
     budget, told = budget_after(130.0, Known(10.0, {"compile": 8.0}), 200.0), Told()
-    leave_search(budget, request_of, PLAN, 110.0, told)
+    Allowance(budget, request_of, told).leave_search(PLAN, 110.0)
     assert (budget.seconds, told.budgets) == (200.0, [])
+
+
+@pytest.mark.parametrize(("most", "then"), [(600.0, 400.0), (300.0, 300.0), (0.0, 200.0)])
+def test_a_search_that_has_found_nothing_goes_on_once(
+    most: float, then: float, request_of: TuneRequest
+) -> None:
+    budget, told = budget_after(130.0, Known(), 200.0), Told()
+    time = SearchTime(
+        budget, lambda: BASELINE, Allowance(budget, replace(request_of, budget_most=most), told)
+    )
+    left = time.left
+    assert time.search_on() is (then > 200)
+    assert time.left - left >= 0.6 * (then - 200)
+    assert not time.search_on()
+    assert (budget.seconds, told.budgets) == (then, [then] if then > 200 else [])
+    assert all(told.nothing_found)
+
+
+def test_a_budget_that_somebody_named_does_not_grow() -> None:
+    assert not SearchTime(budget_after(130.0), lambda: BASELINE).search_on()

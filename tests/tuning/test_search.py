@@ -232,6 +232,42 @@ def test_what_the_budget_does_not_reach_is_untried() -> None:
     assert list(search.untried) == ["c", "d"]
 
 
+class Growing(Deadline):
+    """Has as much time again, once it is asked for."""
+
+    asked = 0
+
+    def search_on(self) -> bool:
+        self.asked += 1
+        self.seconds += 15.0 if self.asked == 1 else 0.0
+        return self.asked == 1
+
+
+def test_a_search_that_found_nothing_goes_on_where_there_is_more_time() -> None:
+    """A tutorial was told that nothing is faster, and one thread, never tried, was."""
+    bench = SlowBench({"a": 1.0, "b": 1.0, "c": 0.5})
+    left = Growing(15.0, clock=lambda: bench.now)
+    search = search_over(bench, left)
+    assert search.run([candidate("a"), candidate("b"), candidate("c"), candidate("d")]) == plan_of("c")
+    assert list(search.untried) == ["d"]
+    assert left.asked == 1, "it has found something by then"
+
+
+class OfStarts(SlowBench):
+    """The technique named "early" shortens the start alone."""
+
+    def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+        trial = super().compare(a, b, seconds)
+        return replace(trial, method="starts") if "early" not in a.techniques else trial
+
+
+def test_a_search_that_found_something_for_the_start_alone_goes_on() -> None:
+    bench = OfStarts({"early": 0.5, "b": 0.5})
+    left = Growing(5.0, clock=lambda: bench.now)
+    assert search_over(bench, left).run([candidate("early"), candidate("b")]) == plan_of("early", "b")
+    assert left.asked == 1
+
+
 class Affording(Deadline):
     """Names budgets: 100 s, and all that is asked for."""
 

@@ -30,7 +30,7 @@ class Silent:
     def begin(self) -> None:
         pass
 
-    def grown(self, budget: float) -> None:
+    def grown(self, budget: float, nothing_found: bool = False) -> None:
         pass
 
     def stage(self, text: str) -> None:
@@ -76,11 +76,14 @@ class Lines(Silent):
     def begin(self) -> None:
         self._began = time.monotonic()
 
-    def grown(self, budget: float) -> None:
+    def grown(self, budget: float, nothing_found: bool = False) -> None:
         self._budget = budget
-        self._done(
-            f"an honest answer takes longer here: the budget is {budget:.0f} s (--budget sets another)"
+        why = (
+            "nothing was found yet, so the search goes on"
+            if nothing_found
+            else "an honest answer takes longer here"
         )
+        self._done(f"{why}: the budget is {budget:.0f} s (--budget sets another)")
 
     def stage(self, text: str) -> None:
         self._remark = ""

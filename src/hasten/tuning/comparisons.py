@@ -36,6 +36,10 @@ class TimeLeft(Protocol):
         """The same, if ``plan`` were found."""
         ...
 
+    def search_on(self) -> bool:
+        """Called where nothing was found, and the next does not fit: whether there is more time now."""
+        ...
+
     def affords_end(self, plan: Plan) -> bool:
         """Whether ``plan`` could still be checked and confirmed, were it found now."""
         ...
@@ -99,9 +103,18 @@ class Comparisons:
         return self._deadline.left
 
     def affords(self, a: Plan, b: Plan) -> bool:
-        """Whether a comparison of the two fits into the time left, as far as is known."""
+        """Whether a comparison of the two fits into the time left, as far as is known. There may be more time
+        where nothing was found.
+        """
+        needed = self._bench.foreseen(a, b)
+        if self._fits(needed):
+            return True
+        found = any(row.kept and row.method != "starts" for row in self.tried)
+        return not found and self._deadline.search_on() and self._fits(needed)
+
+    def _fits(self, seconds: float) -> bool:
         left = self._deadline.left
-        return left > 0 and left >= self._bench.foreseen(a, b)
+        return left > 0 and left >= seconds
 
     def affords_stretches(self, a: Plan, b: Plan) -> bool:
         """The same over whole stretches: then ``b``'s confirmation is over stretches, too, and long."""

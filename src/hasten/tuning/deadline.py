@@ -39,6 +39,10 @@ class Deadline:
         """Whether ``plan`` could still be checked and confirmed if it were found now."""
         return True
 
+    def search_on(self) -> bool:
+        """Called where nothing was found, and the next does not fit: whether there is more time now."""
+        return False
+
     def enough_for(self, plan: Plan, seconds: float) -> int | None:
         """A budget that also leaves ``seconds``; None if none can be named."""
         return None

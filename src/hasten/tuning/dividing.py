@@ -1,10 +1,13 @@
 """Whether a tune's budget is long enough for an honest answer: once the script has been watched, when what is
-found is slow to set up, and once the plan has been checked. One that nobody named grows.
+found is slow to set up, when nothing is found, and once the plan has been checked.
+
+One that nobody named grows.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 
 from ..bench.comparing.steps import Rhythm
 from ..bench.script_bench import ScriptBench
@@ -24,59 +27,73 @@ _OUTSIDE_SECONDS = 60.0  # in addition, where evaluation takes a good part: it i
 _GOOD_PART = 0.3  # of a run
 _LITTLE = 0.05  # of the budget, that the confirmation or the search may have less than foreseen
 _TENS = 10.0  # a budget grows by so many seconds
+_ON = 2.0  # times the budget, where nothing was found
 
 
-def divide(
-    budget: Budget,
-    request: TuneRequest,
-    observation: Observation,
-    rhythm: Rhythm,
-    bench: ScriptBench,
-    progress: Progress,
-) -> None:
-    """Divide ``budget``. If it is too short for an honest answer, or leaves the search too little to find
-    one, because the start or steps are slow, it grows as far as the request allows.
+@dataclass
+class Allowance:
+    """Decides how far ``budget`` grows: as far as the request allows."""
 
-    Raises Refusal if it is still too short.
-    """
-    budget.divide(observation, bench.pairs.steps_needed, bench)
-    grown = max(budget.least, min(_enough(budget, observation), request.budget_most))
-    if budget.seconds < grown <= request.budget_most:
-        budget.seconds = grown
+    budget: Budget
+    request: TuneRequest
+    progress: Progress
+    _searched_on: bool = field(default=False, init=False)
+
+    def divide(self, observation: Observation, rhythm: Rhythm, bench: ScriptBench) -> None:
+        """Divide the budget. If it is too short for an honest answer, or leaves the search too little to find
+        one, because the start or steps are slow, it grows.
+
+        Raises Refusal if it is still too short.
+        """
+        budget, request = self.budget, self.request
         budget.divide(observation, bench.pairs.steps_needed, bench)
-        progress.grown(grown)
-    if budget.seconds < budget.least:
-        raise Refusal(
-            f"{request.script.label} takes {seconds_words(observation.start_seconds)} to its first step and "
-            f"{seconds_words(rhythm.cycle_seconds / rhythm.cycle)} a step, so an honest answer, by fresh "
-            f"processes, takes at least {budget.least:.0f} s, and the budget is {budget.seconds:.0f} s: "
-            f"try --budget {_SUGGESTED * budget.least:.0f}"
-        )
+        grown = max(budget.least, min(_enough(budget, observation), request.budget_most))
+        if budget.seconds < grown <= request.budget_most:
+            self._grow(grown)
+            budget.divide(observation, bench.pairs.steps_needed, bench)
+        if budget.seconds < budget.least:
+            raise Refusal(
+                f"{request.script.label} takes {seconds_words(observation.start_seconds)} to its first step "
+                f"and {seconds_words(rhythm.cycle_seconds / rhythm.cycle)} a step, so an honest answer, by "
+                f"fresh processes, takes at least {budget.least:.0f} s, and the budget is "
+                f"{budget.seconds:.0f} s: try --budget {_SUGGESTED * budget.least:.0f}"
+            )
 
+    def leave_search(self, plan: Plan, had: float) -> None:
+        """Grow the budget if little is left to search once ``plan`` is found: setting it up in every process
+        of its confirmation takes long. ``had``: seconds that the search has taken.
+        """
+        budget = self.budget
+        wanted = min(_SEARCH_SECONDS - had, budget.search_left(BASELINE))
+        if wanted <= 0 or wanted - budget.search_left(plan) <= _LITTLE * budget.seconds:
+            return
+        grown = before = budget.seconds
+        while budget.search_left(plan) < wanted and grown + _TENS <= self.request.budget_most:
+            grown = budget.seconds = grown + _TENS
+        if grown > before:
+            self._grow(grown)
 
-def leave_search(budget: Budget, request: TuneRequest, plan: Plan, had: float, progress: Progress) -> None:
-    """Grow ``budget``, as far as the request allows, if little is left to search once ``plan`` is found:
-    setting it up in every process of its confirmation takes long. ``had``: seconds that the search has taken.
-    """
-    wanted = min(_SEARCH_SECONDS - had, budget.search_left(BASELINE))
-    if wanted <= 0 or wanted - budget.search_left(plan) <= _LITTLE * budget.seconds:
-        return
-    before = budget.seconds
-    while budget.search_left(plan) < wanted and budget.seconds + _TENS <= request.budget_most:
-        budget.seconds += _TENS
-    if budget.seconds > before:
-        progress.grown(budget.seconds)
+    def search_on(self) -> bool:
+        """Grow the budget, once, as the search would end with nothing found; whether it has grown."""
+        grown = min(_ON * self.budget.seconds, self.request.budget_most)
+        if self._searched_on or grown <= self.budget.seconds:
+            return False
+        self._searched_on = True
+        self._grow(grown, nothing_found=True)
+        return True
 
+    def leave_confirmation(self, plan: Plan) -> None:
+        """Grow the budget if little is left to confirm ``plan``: a check that took longer than foreseen is
+        not paid for by pairs. Call it before the first pair, so that no result decides.
+        """
+        budget, lacking = self.budget, self.budget.lacking(plan)
+        grown = min(_TENS * math.ceil((budget.seconds + lacking) / _TENS), self.request.budget_most)
+        if lacking > _LITTLE * budget.seconds and grown > budget.seconds:
+            self._grow(grown)
 
-def leave_confirmation(budget: Budget, request: TuneRequest, plan: Plan, progress: Progress) -> None:
-    """Grow ``budget``, as far as the request allows, if little is left to confirm ``plan``: a check that took
-    longer than foreseen is not paid for by pairs. Call it before the first pair, so that no result decides.
-    """
-    lacking = budget.lacking(plan)
-    grown = min(_TENS * math.ceil((budget.seconds + lacking) / _TENS), request.budget_most)
-    if lacking > _LITTLE * budget.seconds and grown > budget.seconds:
-        budget.seconds = grown
-        progress.grown(grown)
+    def _grow(self, seconds: float, nothing_found: bool = False) -> None:
+        self.budget.seconds = seconds
+        self.progress.grown(seconds, nothing_found)
 
 
 def _enough(budget: Budget, observation: Observation) -> float:

@@ -43,7 +43,7 @@ from .comparisons import Comparisons
 from .conclusion import Found, conclude, too_early, unconfirmed, versions_of
 from .confirming import beside, failed_with, fallback, left_out, next_best, settled
 from .deadline import Clock
-from .dividing import divide, leave_confirmation, leave_search
+from .dividing import Allowance
 from .history import identity_of
 from .journal import Journal
 from .keeping import Keeping, keeping_for
@@ -91,6 +91,7 @@ def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic
                         sources=sources,
                         progress=progress,
                         budget=budget,
+                        allowance=Allowance(budget, request, progress),
                     ).found()
                 warnings = (
                     *new_journal(journal),
@@ -129,6 +130,7 @@ class _Tune:
     sources: Sources
     progress: Progress
     budget: Budget
+    allowance: Allowance
 
     def found(self) -> Found:
         facts, rhythm = self._observed()
@@ -139,7 +141,7 @@ class _Tune:
 
         quiet = quiet_here(self.budget.patience, self.progress)
         with ScriptBench(self.trials, rhythm, facts.observation.start_seconds, quiet) as bench:
-            divide(self.budget, self.request, facts.observation, rhythm, bench, self.progress)
+            self.allowance.divide(facts.observation, rhythm, bench)
             quiet.patience = self.budget.patience
             length = ScriptLength(rhythm.steps_in_all)
             logged = LoggedBench(bench, self.trials, self.workspace, self.journal)
@@ -198,11 +200,7 @@ class _Tune:
         bounds: Bounds,
     ) -> tuple[Search, Callable[[float], float]]:
         """The finished search, and the budget that would give it this many times the time."""
-
-        def adopted(plan: Plan, had: float) -> None:
-            leave_search(self.budget, self.request, plan, had, self.progress)
-
-        time_left = SearchTime(self.budget, lambda: search.plan, adopted)
+        time_left = SearchTime(self.budget, lambda: search.plan, self.allowance)
         bench.measuring.most_seconds = time_left.most
 
         def trying(technique: str, against: Plan) -> None:
@@ -245,7 +243,7 @@ class _Tune:
         plan = held.plan
         logged.most_seconds = self.budget.confirmation_most
         if plan:
-            leave_confirmation(self.budget, self.request, plan, self.progress)
+            self.allowance.leave_confirmation(plan)
         efforts = self.budget.confirmations(plan) if plan else ()
         if efforts:
             self.progress.stage("confirming in fresh processes")

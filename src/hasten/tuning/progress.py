@@ -17,8 +17,10 @@ class Progress(Protocol):
     def begin(self) -> None:
         """The budget begins."""
 
-    def grown(self, budget: float) -> None:
-        """The budget is now this many seconds."""
+    def grown(self, budget: float, nothing_found: bool = False) -> None:
+        """The budget is now this many seconds, because what is left takes longer, or because nothing was
+        found so far.
+        """
 
     def stage(self, text: str) -> None:
         """A new part of the work begins."""

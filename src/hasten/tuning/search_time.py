@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ..records.plan import BASELINE, Plan
 from .budget import Budget
+from .dividing import Allowance
 
 
 @dataclass
@@ -17,7 +18,7 @@ class SearchTime:
 
     budget: Budget
     found: Callable[[], Plan]
-    adopted: Callable[[Plan, float], None] | None = None  # called with each plan found, and seconds searched
+    allowance: Allowance | None = None  # None: the budget does not grow
     _last: Plan = field(default=BASELINE, init=False)
     _began: float = field(init=False)
     _granted: float = field(init=False)
@@ -29,14 +30,18 @@ class SearchTime:
     def left(self) -> float:
         """Seconds in which something may start: none if it would be stopped at once."""
         plan = self.found()
-        if plan != self._last and self.adopted is not None:
-            self.adopted(plan, self.budget.spent - self._began)
+        if plan != self._last and self.allowance is not None:
+            self.allowance.leave_search(plan, self.budget.spent - self._began)
         self._last = plan
         return self.left_with(plan)
 
     def left_with(self, plan: Plan) -> float:
         """The same, if ``plan`` were found."""
         return min(self.budget.search_left(plan), self.budget.search_most(plan))
+
+    def search_on(self) -> bool:
+        """Called where nothing was found, and the next does not fit: whether there is more time now."""
+        return self.allowance is not None and self.allowance.search_on()
 
     def affords_end(self, plan: Plan) -> bool:
         """Whether ``plan`` could still be checked and confirmed if it were found now."""
