@@ -16,6 +16,7 @@ from hasten.records.trial import Trial, Unseen
 from hasten.report.reasons import reason_words, why_not_words
 from hasten.tuning.candidate import Candidate
 from hasten.tuning.deadline import Deadline
+from hasten.tuning.outside import divided
 from hasten.tuning.search import Search
 from tests.bench.made_up import candidate
 from tests.bench.paper_epochs import outside
@@ -48,6 +49,14 @@ def test_a_plan_of_nothing_but_quicker_evaluation_is_found() -> None:
     (row,) = search.tried
     assert (row.technique, row.kept, row.parts) == ("quick", True, ("evaluation",))
     assert reason_words(row.reason) == "a gain over whole stretches of the run, evaluation included"
+
+
+def test_an_early_start_is_tried_before_what_takes_long_stretches() -> None:
+    """A run of 21 s had lost half of its steps' time, but not the second that its start could lose."""
+    early, late = (Candidate(outside(name, "start", scope="process"), [{}]) for name in ("early", "late"))
+    live, others = divided([candidate("fast"), early, fresh("threads"), late])
+    assert ([one.technique.name for one in live], len(others)) == (["fast", "early"], 2)
+    assert divided([fresh("threads"), late])[0] == []
 
 
 @pytest.mark.parametrize("share", [0.8, 0.1, None])

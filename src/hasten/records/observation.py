@@ -16,7 +16,7 @@ class Root:
 
     name: str  # class, with its module
     parameters: int  # all of its parameters
-    dtypes: tuple[str, ...]
+    dtypes: tuple[str, ...]  # of its parameters, but for whole numbers
     devices: tuple[str, ...]
     convolutions: int  # 2-d convolutions
     batch_norm: bool

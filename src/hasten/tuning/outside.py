@@ -58,9 +58,13 @@ def large(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def divided(climbing: Sequence[Candidate]) -> tuple[Sequence[Candidate], Sequence[Candidate]]:
-    """The candidates up to the last that can be switched in a running process, and those after it."""
-    live = [number for number, one in enumerate(climbing, 1) if one.technique.scope == "live"]
-    return climbing[: max(live, default=0)], climbing[max(live, default=0) :]
+    """The candidates up to the last that can be switched in a running process, with what shortens the start
+    and is tried next; and those after it.
+    """
+    end = max((number for number, one in enumerate(climbing, 1) if one.technique.scope == "live"), default=0)
+    while end < len(climbing) and climbing[end].technique.parts == ("start",):
+        end += 1
+    return climbing[:end], climbing[end:]
 
 
 def share_of_faster(share: float, step: float) -> float:

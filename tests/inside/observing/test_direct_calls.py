@@ -147,10 +147,29 @@ def test_hooks_that_the_script_has_are_not_called(watch: Watch) -> None:
     assert "calls Net.forward(...) directly" in said
 
 
-def test_a_call_of_its_own_is_left_alone(watch: Watch) -> None:
+@pytest.mark.attack("truth")
+def test_a_call_of_its_own_is_followed_and_nothing_is_called_twice(watch: Watch) -> None:
+    """GPyTorch's modules call their forward themselves."""
     model, other = CallsItself(4, 3), CallsItself(4, 3)
     other.load_state_dict(model.state_dict())
-    assert train(model, sgd(model)) == train(lambda x: nn.Linear.forward(other, x + 1.0), sgd(other))
+    losses = train(model, sgd(model))
+    assert not watch.training.obstacles
+    assert watch.training.roots == [model]
+    assert [step.forwards for step in watch.steps] == [1] * 3
+    assert train(lambda x: nn.Linear.forward(other, x + 1.0), sgd(other)) == losses
+
+
+class CallsTorchs(nn.Linear):
+    def __call__(self, x: Tensor) -> Tensor:
+        return super().__call__(x + 1.0)  # type: ignore[no-any-return]
+
+
+def test_a_call_of_its_own_that_calls_torchs_is_not_changed(watch: Watch) -> None:
+    model, other = CallsTorchs(4, 3), nn.Linear(4, 3)
+    other.load_state_dict(model.state_dict())
+    losses = train(model, sgd(model))
+    assert watch.training.roots == [model]
+    assert train(lambda x: other(x + 1.0), sgd(other)) == losses
 
 
 def test_one_that_is_wrapped_in_the_instance_does_not_call_itself(watch: Watch) -> None:

@@ -80,6 +80,13 @@ def test_types_of_all_parameters_are_listed() -> None:
     assert describe_root(torch, model).dtypes == ("bfloat16", "float32")
 
 
+def test_whole_numbers_have_no_precision() -> None:
+    """Keras keeps the state of its seeds among the parameters."""
+    model = nn.Linear(2, 2)
+    model.seeds = nn.Parameter(torch.zeros(2, dtype=torch.int32), requires_grad=False)
+    assert describe_root(torch, model).dtypes == ("float32",)
+
+
 @pytest.mark.parametrize(("p", "found"), [(0.5, True), (0.0, False)])
 def test_dropout_that_drops_nothing_is_none(p: float, found: bool) -> None:
     assert describe_root(torch, nn.Sequential(nn.Linear(2, 2), nn.Dropout(p))).dropout is found

@@ -1,8 +1,9 @@
-"""Models that the script calls by ``model.forward(x)``, past the place where hasten and hooks are.
+"""Models that the script calls by ``model.forward(x)``, past the place where hasten and hooks are, or by a
+``__call__`` of their own that does so, as GPyTorch's.
 
-Such a call is sent through ``model(x)``, which does the same where the module has neither hooks nor a
-``__call__`` of its own. Until each optimizer has made a step, ``forward`` of every class of modules is
-watched; then only of those that were called so.
+Such a call is sent through torch's ``__call__``, which does the same where the module has no hooks. Until
+each optimizer has made a step, ``forward`` of every class of modules is watched; then only of those that were
+called so.
 """
 
 from __future__ import annotations
@@ -43,8 +44,7 @@ class DirectCalls:
         nn = self._training.torch.nn
         self._without_step |= {serial for serial, _ in self._training.numbered_optimizers()}
         for kind in {nn.Sequential, *_derived(nn.Module)} - self._undo.keys():
-            if kind.__call__ is nn.Module.__call__:
-                self._watch(kind)
+            self._watch(kind)
 
     def stepped(self, serial: int) -> None:
         self._without_step.discard(serial)
@@ -87,7 +87,7 @@ class DirectCalls:
             self._called.add(kind)
             sending.add(id(module))
             try:
-                return module(*args, **kwargs)
+                return torch.nn.Module.__call__(module, *args, **kwargs)
             finally:
                 sending.discard(id(module))
 

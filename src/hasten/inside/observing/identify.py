@@ -29,6 +29,7 @@ from .layout import lies_channels_last
 from .parameter_groups import distinct_groups, why_not_merged
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from torch.nn import Module
     from torch.optim import Optimizer as TorchOptimizer
 
@@ -55,7 +56,7 @@ def describe_root(torch: ModuleType, module: Module, owned: Set[int] = frozenset
         name=f"{type(module).__module__}.{type(module).__qualname__}",
         parameters=sum(p.numel() for p in parameters),
         trained=sum(p.numel() for p in trained),
-        dtypes=tuple(sorted({str(p.dtype).removeprefix("torch.") for p in parameters})),
+        dtypes=tuple(sorted({str(p.dtype).removeprefix("torch.") for p in parameters if not _whole(p)})),
         devices=tuple(sorted({str(p.device) for p in parameters})),
         convolutions=sum(isinstance(m, (torch.nn.Conv2d, torch.nn.ConvTranspose2d)) for m in kinds),
         batch_norm=any(isinstance(m, batch_norm) for m in kinds),
@@ -65,6 +66,11 @@ def describe_root(torch: ModuleType, module: Module, owned: Set[int] = frozenset
         blocks=len(repeated_blocks(module)),
         channels_last=lies_channels_last(parameters),
     )
+
+
+def _whole(parameter: Tensor) -> bool:
+    """Whether it counts something, as Keras's seeds and steps do: no precision of what is computed."""
+    return not (parameter.is_floating_point() or parameter.is_complex())
 
 
 @lru_cache(maxsize=1)
