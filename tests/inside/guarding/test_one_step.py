@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections import namedtuple
 from collections.abc import Callable, Mapping
@@ -14,8 +15,9 @@ import torch
 from hasten.inside.guarding.one_step import Numerics
 from hasten.records import messages
 from hasten.records.plan import BASELINE, Plan
-from hasten.testing.workbench import workbench
+from hasten.testing.workbench import small_cnn, workbench
 
+Model = Callable[[], torch.nn.Module]
 Answer = TypeVar("Answer", bound=messages.Message)
 OPTIMIZERS: dict[str, Callable[..., Any]] = {
     "SGD": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9),
@@ -30,9 +32,9 @@ class Files:
     def __init__(self, folder: Path) -> None:
         self.state, self.made = str(folder / "state"), str(folder / "made")
 
-    def reference(self, optimizer: str, steps: int = 3) -> None:
+    def reference(self, optimizer: str, steps: int = 3, make_model: Model = small_cnn) -> None:
         """Train ``steps`` and one more, which is to be checked."""
-        with workbench(make_optimizer=OPTIMIZERS[optimizer]) as bench:
+        with workbench(make_model=make_model, make_optimizer=OPTIMIZERS[optimizer]) as bench:
             numerics = Numerics(bench.training)
             bench.train(steps)
             asked(numerics, messages.SaveState(self.state))
@@ -188,6 +190,31 @@ def test_how_far_the_training_had_departed_is_told(files: Files) -> None:
         assert set(departed.since) == {"parameters", "buffers", "exp_avg", "exp_avg_sq"}
         assert apart(departed.since)["exp_avg"] > 0.01
         assert departed.counts[0] == "step of 0.0.weight"
+
+
+class Bounded(torch.nn.Sequential):
+    """Keeps bounds that are infinite, as masks of attention are."""
+
+    def __init__(self) -> None:
+        super().__init__(small_cnn())
+        self.register_buffer("bounds", torch.tensor([0.0, math.inf, -math.inf]))
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize(("bound", "held"), [(math.inf, True), (7.0, False)], ids=["the same", "another"])
+def test_infinity_that_stays_is_no_change(steps: int, bound: float, held: bool, files: Files) -> None:
+    files.reference("Adam", steps, Bounded)
+    with workbench(make_model=Bounded, make_optimizer=OPTIMIZERS["Adam"]) as bench:
+        numerics = Numerics(bench.training)
+        bench.train(steps)
+        departed = files.load(numerics).since
+        bench.train(1)
+        found = files.compare(numerics).buffers
+        bench.model.bounds[1] = bound  # type: ignore[index,operator]
+        later = files.load(numerics).since["buffers"]
+    assert all(math.isfinite(number) for sums in (*departed.values(), *found.values()) for number in sums)
+    assert math.isfinite(later[2]) is held
 
 
 def test_an_optimizer_that_began_again_is_told(files: Files) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import shutil
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from ...records import messages
 from ..seams import Args, Call, Kwargs
 from ..training import Training
 from ..worker import own_files
+from .tensor_sums import change, rounding, sums_of, total
 from .training_state import Tensors, buffers_of, dense, parameters_of, take_up, taken_down
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ class Numerics:
         for kind, tensors in (("parameters", parameters), ("buffers", buffers)):
             if start is not None:
                 since[kind] = [
-                    _sums(torch, _change(tensor, start[name]), _change(state[kind][name], start[name]))
+                    sums_of(torch, change(tensor, start[name]), change(state[kind][name], start[name]))
                     for name, tensor in tensors.items()
                     if tensor.is_floating_point() and name in start  # not of a root that appeared since
                 ]
@@ -161,10 +162,10 @@ class Numerics:
                 for key in sorted({*mine, *theirs}):
                     a, b = (_as_tensor(self._torch, one.get(key)) for one in (mine, theirs))
                     if key != "step" and _is_real(torch, a) and _is_real(torch, b):
-                        since.setdefault(key, []).append(_sums(torch, a, b))
+                        since.setdefault(key, []).append(sums_of(torch, a, b))
                     elif not _same(torch, a, b):
                         counts.append(f"{key} of {name}")
-        departed = {kind: _total(sums) for kind, sums in since.items()}
+        departed = {kind: total(sums) for kind, sums in since.items()}
         return messages.Departed(departed, tuple(counts[:_MOST_COUNTS]))
 
     def _compare(self, request: messages.CompareStep) -> messages.Compared:
@@ -172,7 +173,7 @@ class Numerics:
         while self._hooks:
             self._hooks.pop().remove()
         gradients = {
-            name: _sums(self._torch, self._own.get(name, dense(parameters[name].grad)), gradient)
+            name: sums_of(self._torch, self._own.get(name, dense(parameters[name].grad)), gradient)
             for name, gradient in made["gradient"].items()
         }
         handed, self._own = self._own, {}
@@ -182,8 +183,8 @@ class Numerics:
             ours = self._changes()
             left = made["gradient"].keys() - handed.keys()
             updates = {
-                name: _sums(
-                    self._torch, ours["update"][name], update, _rounding(self._torch, parameters[name])
+                name: sums_of(
+                    self._torch, ours["update"][name], update, rounding(self._torch, parameters[name])
                 )
                 for name, update in made["update"].items()
                 if name not in left
@@ -191,8 +192,8 @@ class Numerics:
         if "buffers" in made and self._start is not None:
             ours = self._changes()
             buffers = {
-                name: _sums(self._torch, ours["buffers"][name], change)
-                for name, change in made["buffers"].items()
+                name: sums_of(self._torch, ours["buffers"][name], reference)
+                for name, reference in made["buffers"].items()
             }
         return messages.Compared(gradients, updates, buffers, self._evaluation())
 
@@ -237,7 +238,7 @@ class Numerics:
         assert start is not None
         return {
             kind: {
-                name: _change(tensor, start[name])
+                name: change(tensor, start[name])
                 for name, tensor in tensors.items()
                 if tensor.is_floating_point() and name in start  # not of a root that appeared since
             }
@@ -246,29 +247,6 @@ class Numerics:
                 ("buffers", buffers_of(self._training)),
             )
         }
-
-
-def _change(after: Tensor, before: Tensor) -> Tensor:
-    """At least in float32: the difference of two bfloat16 numbers may not be one."""
-    after = after.detach().to(before.device)
-    return (after.float() - before.float()) if after.element_size() < 4 else after - before
-
-
-def _rounding(torch: ModuleType, parameter: Tensor) -> float:
-    """|c - r|^2 that storing the parameter alone explains: it is rounded in each of the two."""
-    epsilon = torch.finfo(parameter.dtype).eps
-    return float((epsilon * parameter.detach().double().norm()) ** 2)
-
-
-def _sums(torch: ModuleType, ours: Tensor | None, reference: Tensor, explained: float = 0.0) -> messages.Sums:
-    r = reference.detach().double()
-    c = torch.zeros_like(r) if ours is None else ours.detach().to(r.device).double()
-    apart = float((c - r).square().sum())
-    return [float(r.square().sum()), float((c * r).sum()), 0.0 if apart <= explained else apart]
-
-
-def _total(sums: Sequence[messages.Sums]) -> messages.Sums:
-    return [sum(column) for column in zip(*sums, strict=True)] if sums else [0.0, 0.0, 0.0]
 
 
 def _as_tensor(torch: ModuleType, value: Any) -> Any:
