@@ -74,6 +74,7 @@ TUNABLE = (
     shape("forward_called_directly", 150, 32, "Net", "SGD", note="calls model.forward(x)"),
     shape("forward_of_parts", 150, 40, "Translator Sequential", "Adam",
           note="calls model.forward(x) and a part of it; evaluates with a stand-in for an optimizer"),
+    shape("calls_itself", 140, 32, "SparseRegression", "Adam", note="has a __call__ of its own"),
     shape("forward_forward", 120, 200, "Layer Layer", "Adam Adam",
           note="two layers with an optimizer each, 60 steps one after the other; layer.forward(x) is called"),
 
@@ -188,6 +189,7 @@ TUNABLE = (
     shape("convolutional", 160, 16, "Net", "Adam", note="made so that every technique applies"),
     shape("batch_norm_dropout", 150, 20, "Sequential", "SGD"),
     shape("conv3d", 120, 8, "Sequential", "Adam"),
+    shape("causal_language", 140, 12, "LanguageModel", "AdamW"),
     shape("transformer", 130, 16, "TransformerModel", "AdamW"),
     shape("reinforcement", 150, None, "Policy", "Adam",
           note="a forward pass per action, 7 to 40 in a step; the reward grows, the loss says nothing"),

@@ -253,6 +253,15 @@ def test_a_search_that_found_nothing_goes_on_where_there_is_more_time() -> None:
     assert left.asked == 1, "it has found something by then"
 
 
+def test_a_search_that_could_not_have_found_anything_does_not_go_on() -> None:
+    """Few steps a process, beside the loader's workers: "cannot tell under 56%"."""
+    bench = SlowBench({"a": 1.0, "b": 1.0, "c": 0.5}, spread=0.4)
+    left = Growing(15.0, clock=lambda: bench.now)
+    search = search_over(bench, left)
+    search.run([candidate("a"), candidate("b"), candidate("c")])
+    assert (list(search.untried), left.asked) == (["c"], 0)
+
+
 class OfStarts(SlowBench):
     """The technique named "early" shortens the start alone."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ..bench.base import Bench
-from ..bench.comparing.decisions import CLEAR_BELOW
+from ..bench.comparing.decisions import CLEAR_BELOW, tells
 from ..bench.comparing.statistics import combined
 from ..inside.techniques.catalog import CATALOG
 from ..records.plan import Plan, Settings
@@ -103,14 +103,18 @@ class Comparisons:
         return self._deadline.left
 
     def affords(self, a: Plan, b: Plan) -> bool:
-        """Whether a comparison of the two fits into the time left, as far as is known. There may be more time
+        """Whether a comparison of the two fits into the time left, as far as is known; more may be granted
         where nothing was found.
         """
         needed = self._bench.foreseen(a, b)
         if self._fits(needed):
             return True
+        return self._is_worth_more() and self._deadline.search_on() and self._fits(needed)
+
+    def _is_worth_more(self) -> bool:
+        """Whether nothing was found so far, by comparisons that could have."""
         found = any(row.kept and row.method != "starts" for row in self.tried)
-        return not found and self._deadline.search_on() and self._fits(needed)
+        return not found and tells([row.ratio for row in self.tried if row.ratio is not None])
 
     def _fits(self, seconds: float) -> bool:
         left = self._deadline.left

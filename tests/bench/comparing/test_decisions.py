@@ -35,6 +35,7 @@ from hasten.bench.comparing.decisions import (
     looks_of,
     margin,
     shows_slow,
+    tells,
     worth_looking,
 )
 from hasten.records.trial import Ratio
@@ -277,6 +278,24 @@ def test_two_pairs_may_leave_no_doubt() -> None:
     assert all_much_slower([0.06, 0.4])
     assert not all_much_slower([0.04, 0.4])
     assert not cannot_tell(Ratio(0.98, 0.5, 1.9, 2, "pairs"))  # how far two of them scatter is not known
+
+
+NARROW, WIDE = Ratio(1.0, 0.97, 1.03, 5, "pairs"), Ratio(1.0, 0.7, 1.4, 5, "pairs")
+
+
+@pytest.mark.parametrize(
+    ("ratios", "worth"),
+    [
+        ([], True),
+        ([NARROW, WIDE, NARROW], True),
+        ([NARROW, WIDE, WIDE], False),
+        ([WIDE, Ratio(1.4, 1.2, 1.7, 5, "pairs")], False),
+        ([Ratio(1.4, 1.2, 1.7, 5, "pairs")], True),
+    ],
+    ids=["none yet", "most tell", "most do not", "one does not, one is slower", "slower"],
+)
+def test_more_comparisons_are_worth_their_time_where_these_tell(ratios: list[Ratio], worth: bool) -> None:
+    assert tells(ratios) is worth
 
 
 @pytest.mark.parametrize("low", [0.5, 0.969, 0.971, 0.989, 0.991, 1.1])

@@ -211,7 +211,7 @@ def test_infinity_that_stays_is_no_change(steps: int, bound: float, held: bool, 
         departed = files.load(numerics).since
         bench.train(1)
         found = files.compare(numerics).buffers
-        bench.model.bounds[1] = bound  # type: ignore[index,operator]
+        bench.model.bounds[1] = bound  # type: ignore[operator]
         later = files.load(numerics).since["buffers"]
     assert all(math.isfinite(number) for sums in (*departed.values(), *found.values()) for number in sums)
     assert math.isfinite(later[2]) is held

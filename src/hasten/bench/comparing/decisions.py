@@ -31,6 +31,7 @@ LIKELY_BELOW = 0.95  # of the value, where few pairs cannot be sure: worth a con
 KNOWN_WITHIN = 0.01  # an interval so narrow tells all that the search needs
 SLOWER_ABOVE = 0.05  # of every log ratio, if there are two: both say slower, and by much
 _CLEARLY_WORSE = math.log(1.15)  # of every ABBA block: one is b against a, twice
+_GOOD_GAIN = 0.25  # what most of the larger gains of single techniques come to
 LEAST_TO_TELL = 3  # two values may agree by chance: they do not show which gains they could find
 
 
@@ -104,6 +105,14 @@ def count_to_keep(gain: float, ratio: Ratio, most: int) -> int | None:
     """How many units that scatter like those of ``ratio`` would keep ``gain``; None if ``most`` do not."""
     enough = range(LEAST_TO_TELL, most + 1)
     return next((count for count in enough if least_kept(ratio, count) <= gain), None)
+
+
+def tells(ratios: Sequence[Ratio]) -> bool:
+    """Whether more comparisons like these, of other techniques, are worth their time: half of those that
+    found no gain would have found a good one. Where all are slower, they tell.
+    """
+    found = [least_kept(ratio) for ratio in ratios if cannot_tell(ratio)]
+    return not found or median(found) <= _GOOD_GAIN
 
 
 # ---- claims
