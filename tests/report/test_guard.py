@@ -80,6 +80,12 @@ BUDGET = GuardVerdict("not checked", why_not="budget", budget=TooLittleTime(210,
     ("verdict", "said"),
     [
         (GuardVerdict(**SHORT), ["only 19 steps could be compared, and 20 are needed"]),
+        (
+            GuardVerdict(
+                "not checked", 18, why_not="noise", needed=20, loss_curve=LossCurve(precision="bfloat16")
+            ),
+            ["with noise the size of rounding in bfloat16, the script ends after 18 steps"],
+        ),
         (GuardVerdict(**SHORT, changes=("prune",)), ["only 19 steps could be seen, and 20 are needed"]),
         (
             GuardVerdict(**SHORT, loss_curve=LOSS),

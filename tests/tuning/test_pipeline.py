@@ -661,6 +661,19 @@ def test_a_technique_that_says_itself_that_it_does_not_apply_goes(paper: Paper) 
 
 
 @pytest.mark.attack("truth")
+def test_a_training_that_does_not_bear_the_rounding_is_checked_without_what_lowers_it(paper: Paper) -> None:
+    """A Gaussian process met a matrix that was no longer positive definite."""
+    paper.effects = {"dataset_in_ram": 0.5, "bf16": 0.7, "malloc": 0.9}
+    paper.unseen = [unchecked("noise", "")]
+    result = tune(request(), Silent())
+    assert result.outcome == "gain"
+    assert set(result.plan.techniques) == {"dataset_in_ram", "malloc"}
+    (row,) = [row for row in result.tried if row.method == "guard"]
+    assert (row.technique, row.kept) == ("bf16", False)
+    assert "accuracy could not be checked: with noise the size of" in reason_words(row.reason)
+
+
+@pytest.mark.attack("truth")
 @pytest.mark.parametrize("why_not", ["killed", "short"])
 def test_what_changes_the_training_and_could_not_be_checked_leaves_the_rest_its_verdict(
     paper: Paper, monkeypatch: pytest.MonkeyPatch, why_not: str

@@ -62,6 +62,7 @@ class GuardVerdict:
 
     "killed", "silent", "ended": one of the processes was killed, hung or ended. "script": the script failed
     in one. "refused": the technique ``refused`` did not apply. "short": the script takes too few steps.
+    "noise": it does so with noise the size of rounding in the plan's precision.
     "unrepeatable": two runs from one seed differ. "no losses": there are none, or they are not numbers.
     "state": one training could not load the state of another. "budget": it ended before. "idle": the
     technique ``refused`` had no effect in what was compared, so nothing was learnt about it.

@@ -40,6 +40,8 @@ _ADVICE = {
     "ended": "Tune again; what its processes printed last is in .hasten, in the folder of the last trial.",
     "script": "If the script also fails without hasten, fix it; otherwise tune again with another --seed.",
     "short": "Let the script train longer: only its first steps are compared.",
+    "noise": "The training does not bear so much rounding: look for what comes close to dividing by zero, or "
+    "to a matrix that is not positive definite.",
     "unrepeatable": "Two runs from one seed must be equal: look for what ignores the seed (the "
     "clock, uuid, os.urandom), or runs in threads.",
     "no losses": "hasten sees the loss that backward() is called on: it must exist, and be a number.",
@@ -166,6 +168,9 @@ def _unchecked_words(verdict: GuardVerdict) -> list[str]:
         if all(difference.step is not None and difference.step > 1 for difference in verdict.unsteady):
             found += _DECIDES
         return [f"two runs from one seed differ ({found}), so nothing can be compared"]
+    if verdict.why_not == "noise":
+        size = f"with noise the size of rounding in {verdict.loss_curve.precision}"
+        return [f"{size}, the script ends after {verdict.steps} steps"]
     if verdict.needed is not None:
         looked = "seen" if verdict.changes else "compared"
         return [f"only {verdict.steps} steps could be {looked}, and {verdict.needed} are needed"]

@@ -120,6 +120,11 @@ class Accuracy:
                 stopped += self._stopped([verdict.refused], plan, "did not apply", verdict)
                 plan = plan.without(verdict.refused)
                 continue
+            lower = [name for name in plan.techniques if CATALOG[name].precision != "float32"]
+            if verdict.why_not == "noise" and lower:
+                stopped += self._stopped(lower, plan, "not checked", verdict)
+                plan = plan.only(set(plan.techniques) - set(lower))
+                continue
             if verdict.passed or verdict.unchecked:
                 break
             blamed = self._to_blame(plan, verdict)

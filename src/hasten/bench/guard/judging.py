@@ -112,6 +112,8 @@ def judge(
     several = [one[:steps] for one in (perturbed, *others)]
     curve = compare_losses(reference[:steps], several, candidate[:steps])
     why_not = _why_not(steps, unsteady, found, _departures(reference[:steps], perturbed[:steps]))
+    if why_not == "short" and len(reference) >= LEAST_STEPS:
+        why_not = "noise"
     held = curve.held and not found
     return GuardVerdict(
         accuracy="not checked" if why_not else "held" if held else "not held",
@@ -119,7 +121,7 @@ def judge(
         invariants=Invariants(tuple(key for key in _COMPARED if not (draws and key in _DRAWN)), tuple(found)),
         loss_curve=replace(curve, precision=precision),
         why_not=why_not,
-        needed=LEAST_STEPS if why_not == "short" else None,
+        needed=LEAST_STEPS if why_not in ("short", "noise") else None,
         unsteady=tuple(unsteady),
     )
 
