@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import median
 
 from ...records.observation import Step
@@ -43,14 +44,15 @@ class Comparison:
         self.steps_b: list[Step] = []
         self.proofs: tuple[Proof, ...] = ()
         self.step_seconds_a: float | None = None  # in the last block of the same training
-        self._setup_a = self._setup_b = 0.0
+        self._setups_a: list[float] = []
+        self._setups_b: list[float] = []
         self._untimed = 0
         self._waited = 0.0
 
     @property
     def patience(self) -> float:
         """Seconds of it that are left."""
-        return max(0.0, self._patience + self._setup_a - self._waited)
+        return max(0.0, self._patience + _setup(self._setups_a) - self._waited)
 
     def waited(self, seconds: float) -> None:
         """Steps of b took so much longer than as many of a."""
@@ -59,7 +61,7 @@ class Comparison:
     def impatient(self, was_set_up: bool) -> str:
         """Why b is given up. ``was_set_up``: its first steps were being timed already."""
         what = "its set-up, with the first steps that were timed," if was_set_up else "its set-up"
-        seconds = self._patience + self._setup_a
+        seconds = self._patience + _setup(self._setups_a)
         return f"{what} takes longer than {seconds:.0f} s: a longer --budget waits for it"
 
     def hopeless(self, step_seconds_b: float) -> bool:
@@ -73,11 +75,8 @@ class Comparison:
             raise TrialFailed(f"about {times:.0f} times slower: one block was enough to see it")
 
     def took_up(self, setup_seconds: float, is_b: bool) -> None:
-        """A worker's set-up time for a plan so far; the first time takes the longest."""
-        if is_b:
-            self._setup_b = max(self._setup_b, setup_seconds)
-        else:
-            self._setup_a = max(self._setup_a, setup_seconds)
+        """A worker's set-up time for a plan so far."""
+        (self._setups_b if is_b else self._setups_a).append(setup_seconds)
 
     def add(self, log_ratio: float | None, contended: bool) -> None:
         """Add an ABBA block, None for one that could not be timed. Raises TrialFailed if hardly any can."""
@@ -125,8 +124,15 @@ class Comparison:
             step_seconds_a=median(block.step_seconds for block in self.blocks_a) if self.blocks_a else None,
             step_seconds_b=median(block.step_seconds for block in self.blocks_b) if self.blocks_b else None,
             seconds=seconds,
-            setup_seconds=max(0.0, self._setup_b - self._setup_a),
+            setup_seconds=max(0.0, _setup(self._setups_b) - _setup(self._setups_a)),
             proofs=self.proofs,
             failure=failure,
             phases_b=usual_phases(self.steps_b, self.timed.cycle),
         )
+
+
+def _setup(seconds: Sequence[float]) -> float:
+    """Of a plan that was put in force so often: the first time takes the longest, but for one that is slow by
+    chance; what is compiled in later steps stays in all that follow.
+    """
+    return max(seconds[0], median(seconds)) if seconds else 0.0
