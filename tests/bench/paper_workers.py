@@ -35,7 +35,6 @@ class PaperTrials:
     idle: Sequence[str] = ()  # techniques of which they say otherwise
     paid: tuple[float, ...] = ()  # seconds by the n-th worker, for what lasts
     evaluating: bool = False  # an evaluation falls into every second step
-    uneven: float = 1.0  # every third step under a plan takes so many times as long
     models_at: frozenset[int] = frozenset()  # steps, from 1, in which a model is called for the first time
     on_steps: Disturb = lambda _: None
     on_start: Disturb = lambda _: None
@@ -147,11 +146,6 @@ class PaperWorker:
             seconds *= self.trials.effects.get(name, 1.0)
         evaluations = [self.trials.evaluating and (self.taken + n) % 2 for n in range(done)]
         steps = [step(seconds, evaluations=int(e), losses=self.losses) for e in evaluations]
-        slow = self.trials.uneven if self.plan else 1.0
-        steps = [
-            replace(one, seconds=one.seconds * (1.0 if (self.taken + n) % 3 else slow))
-            for n, one in enumerate(steps)
-        ]
         new = self.trials.models_at
         steps = [replace(each, new_model=self.taken + n in new) for n, each in enumerate(steps, 1)]
         self.taken += done

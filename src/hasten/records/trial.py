@@ -100,7 +100,6 @@ class Trial:
     cut_short: bool = False  # the budget ended during it; if that is the failure, b itself did not fail
     processes_a: tuple[SeenProcess, ...] = ()  # one per pair, if processes were compared
     processes_b: tuple[SeenProcess, ...] = ()
-    all_steps: bool = False  # pairs compare the means of regular steps, because b's are uneven; else medians
     parts: tuple[str, ...] = ()  # for which whole stretches of a run were compared; (): regular steps were
     step_log_ratios: tuple[float, ...] = ()  # of the regular steps in these stretches, one per pair
     shortened: float = 1.0  # share of each epoch's batches, of training and evaluation alike, that it had

@@ -36,7 +36,6 @@ def forecast_of(
         Measured(
             ratio=ratio,
             of_stretches=bool(result.parts),
-            all_steps=trial.all_steps,
             plain=trial.processes_a,
             planned=trial.processes_b,
             start_seconds=seen.start_seconds,

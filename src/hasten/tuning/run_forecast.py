@@ -56,14 +56,11 @@ class Measured:
     tail: Tail | None = None
     paces: Paces = EVEN
     of_stretches: bool = False
-    all_steps: bool = False  # ``ratio`` is for mean steps already
     command_seconds: float = 0.0  # that hasten's own command takes before the script starts
     lasting_seconds: float = 0.0  # part of the set-up that only the first run on this machine pays
 
     def ratio_of_means(self) -> Ratio:
-        """Like the claim, but for mean steps, which a run takes: most claims are for median ones."""
-        if self.all_steps:
-            return self.ratio
+        """Like the claim, but for mean steps, which a run takes: the claim is for median ones."""
         plain, planned = (fmean(math.log(one.uneven) for one in side) for side in (self.plain, self.planned))
         times, ratio = math.exp(planned - plain), self.ratio
         return replace(ratio, value=ratio.value * times, low=ratio.low * times, high=ratio.high * times)
