@@ -57,6 +57,7 @@ class ScriptBench:
         self._step_seconds = rhythm.cycle_seconds / rhythm.cycle
         self._start_seconds = start_seconds
         self._setups: dict[Plan, float] = {}  # seconds, by plans of one technique
+        self._begun: dict[Plan, float] = {}  # the same of the latest process that began with each plan
 
     def __enter__(self) -> ScriptBench:
         return self
@@ -76,6 +77,7 @@ class ScriptBench:
     def learn(self, trial: Trial) -> None:
         """Learn costs from a comparison, even from an earlier tune's."""
         a, b = trial.a, trial.b
+        self._saw_begin(trial)
         if trial.ratio is not None and trial.method in ("live", "pairs"):
             for bench in (self.stretches, self.shortened):
                 bench.costs.step_took(a, b, trial.ratio.value)
@@ -88,6 +90,11 @@ class ScriptBench:
             if trial.method == "live" and CATALOG[name].slow_to_set_up:
                 each *= _AGAIN
             self._setups[one] = max(self._setups.get(one, 0.0), each)
+
+    def _saw_begin(self, trial: Trial) -> None:
+        for plan, processes in ((trial.a, trial.processes_a), (trial.b, trial.processes_b)):
+            if processes:
+                self._begun[plan] = processes[-1].setup_seconds
 
     def _timed(self, measure: Callable[[], Trial]) -> Trial:
         """The trial, with where its time went."""
@@ -179,13 +186,13 @@ class ScriptBench:
 
     def setup(self, plan: Plan) -> float:
         """Seconds until a worker has all of ``plan`` in force, without its start, as far as known."""
-        if (seen := self.pairs.setups.get(plan)) is not None:
+        if (seen := self._begun.get(plan)) is not None:
             return seen
         return sum(self._setup_of(plan.only({name})) for name in plan.techniques)
 
     def _setup_of(self, one: Plan) -> float:
         """The same for a plan of one technique: no more than of a plan with it that a process began with."""
-        whole = (seen for plan, seen in self.pairs.setups.items() if plan.holds(one))
+        whole = (seen for plan, seen in self._begun.items() if plan.holds(one))
         return min([self._setups.get(one, 0.0), *whole])
 
     @property
@@ -211,7 +218,9 @@ class ScriptBench:
 
     def confirm(self, plan: Plan, effort: Effort) -> Trial:
         """For the claim: baseline against ``plan``, with an effort fixed in advance."""
-        return self._timed(lambda: self._confirmed(plan, effort))
+        trial = self._timed(lambda: self._confirmed(plan, effort))
+        self._saw_begin(trial)
+        return trial
 
     def _confirmed(self, plan: Plan, effort: Effort) -> Trial:
         self.live.close()

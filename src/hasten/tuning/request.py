@@ -19,7 +19,8 @@ from .candidates import NOT_NAMED
 @dataclass(frozen=True)
 class TuneRequest:
     """What was asked for. ``budget`` in seconds includes guard and confirmation; it grows, up to
-    ``budget_most``, if it is too short for an honest answer, for the search, or for the confirmation.
+    ``budget_most``, if it is too short for an honest answer, for the search, or for the confirmation, or if
+    nothing was found.
     """
 
     script: Script

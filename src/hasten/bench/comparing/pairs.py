@@ -55,7 +55,6 @@ class PairsBench:
         self._settled_beside_others = False
         self._timed = rhythm  # by which blocks are timed in the latest comparison
         self._took: deque[float] = deque(maxlen=_LATEST_PAIRS)  # seconds
-        self.setups: dict[Plan, float] = {}  # seconds, of the latest process that began with each plan
         self.sample_seconds_b: tuple[float, ...] = ()  # of each process of b in the last comparison
 
     def _take(self, rhythm: Rhythm) -> None:
@@ -100,7 +99,6 @@ class PairsBench:
                 done.append(self._fitting_pair(a, b, a_first=number % 2 == 0))
                 waited = self._quiet.spent_seconds - waited
                 self._pair_took(clock() - pair_began - done[-1].setups_seconds - waited)
-                self.setups |= {a: done[-1].a.setup_seconds, b: done[-1].b.setup_seconds}
                 idle = not number and without_effect(done[-1].proofs)  # further processes would show no more
                 if idle or enough([pair.log_ratio for pair in done]):
                     break
