@@ -14,10 +14,10 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch.utils.data import DataLoader, Dataset, RandomSampler
 
-SIZES = {
-    "small": dict(n_layer=12, n_head=12, n_embd=768, block_size=1024, vocab_size=50304, batch_size=16),
-    "mini": dict(n_layer=6, n_head=6, n_embd=192, block_size=128, vocab_size=256, batch_size=64),
-    "nano": dict(n_layer=2, n_head=2, n_embd=32, block_size=32, vocab_size=256, batch_size=8),
+SIZES = {  # layers, heads, width, sequence, vocabulary, batch
+    "small": (12, 12, 768, 1024, 50304, 16),
+    "mini": (6, 6, 192, 128, 256, 64),
+    "nano": (2, 2, 32, 32, 256, 8),
 }
 
 
@@ -122,13 +122,11 @@ def main():
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--device", default="cuda")
     args = parser.parse_args()
-    size = dict(SIZES[args.size])
-    batch_size = args.batch_size or size.pop("batch_size")
-    size.pop("batch_size", None)
+    n_layer, n_head, n_embd, block_size, vocab_size, batch_size = SIZES[args.size]
     torch.manual_seed(3407)
 
-    dataset = Text(Path(args.text), size["block_size"])
-    model = GPT(**size, dropout=args.dropout).to(args.device)
+    dataset = Text(Path(args.text), block_size)
+    model = GPT(n_layer, n_head, n_embd, block_size, vocab_size, args.dropout).to(args.device)
     print(f"number of parameters: {sum(p.numel() for p in model.parameters()) / 1e6:.2f}M")
     decay = [p for p in model.parameters() if p.dim() >= 2]
     no_decay = [p for p in model.parameters() if p.dim() < 2]
@@ -139,7 +137,7 @@ def main():
         sampler=RandomSampler(dataset, replacement=True, num_samples=int(1e10)),
         shuffle=False,
         pin_memory=True,
-        batch_size=batch_size,
+        batch_size=args.batch_size or batch_size,
         num_workers=args.workers,
     )
 
@@ -147,7 +145,7 @@ def main():
     start = time.time()
     for step, (x, y) in enumerate(loader):
         x, y = x.to(args.device), y.to(args.device)
-        logits, loss = model(x, y)
+        _, loss = model(x, y)
         model.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

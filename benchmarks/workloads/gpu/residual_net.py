@@ -1,6 +1,7 @@
 """Train ResNet-50 on pictures of 224x224, as the usual ImageNet scripts do: float32, SGD, loader workers.
 
-The pictures are drawn at random and lie in memory as bytes; a sample is flipped, made a tensor and normalized.
+The pictures are drawn at random and lie in memory as bytes; a sample is flipped
+and normalized.
 """
 
 import argparse
