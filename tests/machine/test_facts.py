@@ -105,4 +105,5 @@ def test_only_variables_that_bear_on_speed_are_kept() -> None:
         "TORCH_LOGS": "",
     }
     others = {"PATH": "/bin", "WANDB_API_KEY": "secret", "NOT_MKL_X": "1", "LD_PRELOADS": "1", "torch_x": "1"}
-    assert facts.speed_variables(others | speed) == speed
+    built = {"TORCH_HOME": "/cache", "TORCH_CUDA_ARCH_LIST": "9.0a", "PYTORCH_VERSION": "2.11.0"}
+    assert facts.speed_variables(others | speed | built) == speed

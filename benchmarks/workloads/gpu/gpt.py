@@ -1,4 +1,4 @@
-"""Train a GPT on the bytes of a novel, as public implementations do: float32, AdamW, dropout, checkpoints.
+"""Train a GPT on the bytes of a novel, as public implementations do: float32, AdamW, dropout.
 
 ``--size small`` is GPT-2 of 124 million parameters, ``--size mini`` a model of characters.
 """
@@ -92,6 +92,7 @@ class GPT(nn.Module):
         self.h = nn.ModuleList([Block(n_embd, n_head, block_size, dropout) for _ in range(n_layer)])
         self.ln_f = nn.LayerNorm(n_embd)
         self.lm_head = nn.Linear(n_embd, vocab_size, bias=False)
+        self.wte.weight = self.lm_head.weight
         self.apply(self._init_weights)
 
     def _init_weights(self, module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -37,6 +37,15 @@ SPEED_VARIABLES = (
     "PYTORCH_*",
 )
 """Patterns of the environment variables with which a user influences speed."""
+_NOT_SPEED = (
+    "TORCH_HOME",
+    "TORCH_HUB*",
+    "TORCH_EXTENSIONS_DIR",
+    "TORCH_CUDA_ARCH_LIST",
+    "PYTORCH_VERSION",
+    "PYTORCH_BUILD_*",
+)
+"""Where torch keeps files, and what images of containers say of how it was built."""
 
 
 def this_machine(root: Path = Path("/")) -> Machine:
@@ -82,10 +91,14 @@ def libc(root: Path = Path("/")) -> str:
     return "musl" if any(root.glob("lib/ld-musl*")) else ""
 
 
+def _is_any_of(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
 def speed_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that affect speed, sorted by name."""
     return {
         name: value
         for name, value in sorted(environment.items())
-        if any(fnmatchcase(name, pattern) for pattern in SPEED_VARIABLES)
+        if _is_any_of(name, SPEED_VARIABLES) and not _is_any_of(name, _NOT_SPEED)
     }

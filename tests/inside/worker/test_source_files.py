@@ -126,3 +126,16 @@ def test_a_module_that_imports_on_demand_is_not_asked(here: Path) -> None:
     sys.modules["mine_told"] = "no module at all"  # type: ignore[assignment]
     assert files.new() == []
     del sys.modules["mine_later"]  # or Python asks it at its end
+
+
+@pytest.mark.parametrize("folder", ["site-packages/tool", "ours"])
+def test_the_main_program_is_the_users_own_wherever_it_is_installed(
+    here: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    monkeypatch.setattr("hasten.inside.worker.source_files.PACKAGE", str(here / "ours"))
+    script = here / folder / "train.py"
+    beside = imported(here / folder / "mine_beside.py", "mine_beside")
+    assert SourceFiles(str(script), module=False).is_local(str(script))
+    assert not SourceFiles(str(script), module=False).is_local(str(beside))
+    monkeypatch.setattr("__main__.__file__", str(script), raising=False)
+    assert SourceFiles("tool.train", module=True).is_local(str(script))

@@ -24,6 +24,7 @@ class SourceFiles:
     """
 
     def __init__(self, script: str, module: bool) -> None:
+        self._script = () if module else (script, os.path.abspath(script))
         own = [] if module else [os.path.dirname(os.path.realpath(script))]
         paths = sysconfig.get_paths()
         self._python = {os.path.realpath(paths[name]) for name in ("stdlib", "platstdlib")}
@@ -57,8 +58,10 @@ class SourceFiles:
 
     def is_local(self, path: str) -> bool:
         """Whether a file is the user's, by its path as imported, without resolving links: a link may change,
-        too.
+        too. What runs as the main program is, even where it is installed.
         """
+        if path in (self._script or (_file_of(sys.modules.get("__main__")),)):
+            return True
         return not self._is_installed(path) and any(_is_below(path, folder) for folder in self._folders)
 
     def _is_installed(self, path: str) -> bool:
