@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from hasten.examples import path as example_path
@@ -89,7 +90,7 @@ def ceilings() -> dict[str, float]:
     import torch
 
     def seconds(run: Any) -> float:
-        times = []
+        times: list[float] = []
         for _ in range(12):
             begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             begin.record()
@@ -97,7 +98,7 @@ def ceilings() -> dict[str, float]:
             end.record()
             torch.cuda.synchronize()
             times.append(begin.elapsed_time(end) / 1e3)
-        return sorted(times[2:])[5]
+        return median(times[2:])
 
     side = 8192
     left, right = (torch.randn(side, side, device="cuda", dtype=torch.bfloat16) for _ in range(2))
