@@ -89,10 +89,12 @@ def ceilings() -> dict[str, float]:
     """Rates of this GPU on random data: bfloat16 products in operations, copies in bytes, a second."""
     import torch
 
+    event: Any = torch.cuda.Event
+
     def seconds(run: Any) -> float:
         times: list[float] = []
         for _ in range(12):
-            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            begin, end = (event(enable_timing=True) for _ in range(2))
             begin.record()
             run()
             end.record()
