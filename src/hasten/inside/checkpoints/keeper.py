@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from ...records.run_checkpoints import RunCheckpoints
 from ...saying import say
+from ..forked_children import spare_cuda_objects
 from ..job import Job
 from ..random_state import seed_before_imports
 from ..seams import Seams
@@ -112,6 +113,7 @@ class Keeper:
 
     def torch_came(self, torch: ModuleType) -> None:
         self._torch = self._course.torch = torch
+        spare_cuda_objects(torch)
         torch.manual_seed(self._asked.seed)
         self._heap = Heap(torch, self._is_own, self._sources.is_local, self._files.follows)
         self._images = Images(torch, self._heap)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ..forked_children import spare_cuda_objects
 from ..internals.modules import compiled_call, put_call
 from ..seams import Args, Call, Kwargs
 from ..training import Training
@@ -62,6 +63,7 @@ class Hooks:
         self._uncalled: dict[int, set[int]] = {}  # serial of an optimizer -> ids of its parameters
 
     def install(self) -> None:
+        spare_cuda_objects(self._training.torch)
         self._training.seams.on_undo(self._take_slots_out)
         self._watch_optimizers()
         self._discover_roots()

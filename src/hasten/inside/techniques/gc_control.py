@@ -36,6 +36,7 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ...records.whole_run import account_of
 from ...saying import say
+from ..forked_children import freeze_again
 from ..seams import Call
 from ..training import NotApplicable, Training
 from .base import Technique
@@ -109,10 +110,15 @@ class GcControl(Technique):
         seams.replace(gc, "get_threshold", lambda _: lambda: self._collector.thresholds)
         seams.replace(gc, "get_freeze_count", self._counting_frozen)
         seams.on_undo(self._collector.give_back)
-        os.register_at_fork(after_in_child=self._collector.give_back)
+        os.register_at_fork(after_in_child=self._in_child)
         from torch.utils.data import DataLoader
 
         seams.replace(DataLoader, "__iter__", self._at_epoch_turns)
+
+    def _in_child(self) -> None:
+        with self._collector.resting():
+            self._collector.give_back()
+            freeze_again()
 
     def _standing_back(self, name: str) -> Callable[[Call], Call]:
         def make(original: Call) -> Call:

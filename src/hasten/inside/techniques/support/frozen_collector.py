@@ -15,6 +15,7 @@ _COUNTED_EACH = 4
 
 _collect, _get_objects = gc.collect, gc.get_objects
 _freeze, _unfreeze, _get_freeze_count = gc.freeze, gc.unfreeze, gc.get_freeze_count
+_disable, _enable = gc.disable, gc.enable
 _set_threshold, _get_threshold = gc.set_threshold, gc.get_threshold
 
 
@@ -71,6 +72,17 @@ class FrozenCollector:
         finally:
             if frozen and self.in_force:
                 _freeze()
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """A context within which Python collects nothing."""
+        enabled = gc.isenabled()
+        _disable()
+        try:
+            yield
+        finally:
+            if enabled:
+                _enable()
 
     def collect(self) -> None:
         """Collect everything that is not frozen."""
