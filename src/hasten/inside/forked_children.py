@@ -1,7 +1,7 @@
-"""What a forked child of a process that uses CUDA must not do: destroy one of CUDA's objects, such as an event.
-That ends the child ("CUDA error: initialization error", seen with torch 2.11). A loader's worker does not mean
-to, but Python's collector finds garbage from before the fork there, ours or the script's. So a child begins
-with all that it was born with frozen: it is never collected there.
+"""What a forked child of a process that uses CUDA must not do: destroy an object of CUDA's, such as an event.
+That ends the child ("CUDA error: initialization error", seen with torch 2.11). A loader's worker does not
+mean to, but Python's collector finds garbage from before the fork there, ours or the script's. So a child
+begins with all that it was born with frozen: it is never collected there.
 
 Source: https://docs.python.org/3/library/gc.html#gc.freeze
 """
@@ -12,7 +12,8 @@ import gc
 import os
 from types import ModuleType
 
-_disable, _enable, _is_enabled, _freeze = gc.disable, gc.enable, gc.isenabled, gc.freeze  # a script's are seen
+_disable, _enable = gc.disable, gc.enable  # a script may find its own in their place
+_is_enabled, _freeze = gc.isenabled, gc.freeze
 
 
 class _Spared:
