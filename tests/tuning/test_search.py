@@ -406,6 +406,26 @@ def test_what_looked_faster_in_a_noisy_minute_is_tried_again_before_anything_exp
     assert [row.kept for row in search.tried][:5] == [True, False, False, True, False]
 
 
+@pytest.mark.parametrize("order", ["precision compile", "compile precision"])
+@pytest.mark.parametrize("compiled", [0.5, 1.0])
+def test_what_gains_with_another_is_tried_again_if_that_was_adopted_after_it(
+    order: str, compiled: float
+) -> None:
+    """Casts are launches of their own on a GPU, until they are compiled."""
+    both = {frozenset({"precision", "compile"}): 0.3}
+    search = search_over(ScriptedBench({"precision": 1.2, "compile": compiled}, together=both))
+    of_precision = replace(candidate("precision"), gains_with=frozenset({"compile"}))
+    known = {"precision": of_precision, "compile": candidate("compile")}
+    plan = search.run([known[name] for name in order.split()])
+    tried = [row.technique for row in search.tried if not row.ablation]
+    if compiled == 1.0:
+        assert plan == BASELINE
+        assert tried == order.split()  # there is no reason to
+    else:
+        assert plan == plan_of("compile", "precision")
+        assert tried == ["compile", "precision"] or tried == ["precision", "compile", "precision"]
+
+
 def test_what_looked_no_faster_is_not_tried_again() -> None:
     search = search_over(NoisyAt({"a": 0.9, "b": 1.0, "c": 1.0}))
     assert search.run([*map(candidate, "abc")]) == plan_of("a")

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ..bench.comparing.decisions import worth_repeating
 from ..inside.techniques.base import Technique
 from ..inside.techniques.exclusion import Catalog, Exclusion, against
 from ..records.plan import BASELINE, Plan, Settings
+from ..records.result import Tried
 
 _EXPENSIVE = 4  # times what is switched within one process
 
@@ -16,13 +18,14 @@ _EXPENSIVE = 4  # times what is switched within one process
 class Candidate:
     """``together_with`` holds, for each of ``options``, what to try it with; empty: nothing. ``share``: the
     share of a run taken by the parts that it shortens, if these are not steps and the share is
-    known.
+    known. ``gains_with``: techniques whose adoption is a reason to try it once more.
     """
 
     technique: type[Technique]
     options: Sequence[Settings]
     together_with: Sequence[Plan] = ()
     share: float | None = None
+    gains_with: frozenset[str] = frozenset()
 
     @property
     def outside_steps(self) -> bool:
@@ -65,6 +68,16 @@ class Candidate:
             [self._together_with(number, plan, catalog) for number in left] if self.together_with else ()
         )
         return replace(self, options=[self.options[number] for number in left], together_with=together_with)
+
+    def for_second_try(self, tried: Sequence[Tried], found: Plan) -> Candidate | None:
+        """What is worth trying once more in combination with ``found``: all of it if what it gains with came
+        after it, else what looked faster without certainty; None if nothing is.
+        """
+        rows = [row for row in tried if row.technique == self.technique.name]
+        if any(self.gains_with & found.techniques.keys() - row.against.techniques.keys() for row in rows):
+            return self
+        looked = [row.settings for row in rows if worth_repeating(row.ratio)]
+        return self.only(looked) if looked else None
 
     def _together_with(self, number: int, plan: Plan, catalog: Catalog) -> Plan:
         """What can be tried together with the option of that number, in ``plan``."""

@@ -66,7 +66,8 @@ def choose(
     for technique in _with_starts_in_place(in_turn, early):
         options = _within(risk, technique, facts)
         together_with = [Plan(technique.together_with(settings, facts)).only(names) for settings in options]
-        candidates.append(Candidate(technique, options, together_with, shares[technique.name]))
+        share, gains_with = shares[technique.name], technique.gains_with(facts)
+        candidates.append(Candidate(technique, options, together_with, share, gains_with))
     return candidates, refused
 
 

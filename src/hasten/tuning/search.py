@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..bench.comparing.decisions import KEEP_BELOW, gains, is_slower, worth_repeating
+from ..bench.comparing.decisions import KEEP_BELOW, gains, is_slower
 from ..inside.techniques.base import Technique
 from ..inside.techniques.catalog import CATALOG
 from ..inside.techniques.exclusion import Exclusion, against
@@ -159,7 +159,7 @@ class Search:
 
     def _climb(self, climbing: Sequence[Candidate], then: int) -> list[list[str]]:
         """Try one after another; returns what each adopted, except for starts: these are the same in any
-        combination. What looked faster without certainty is tried once more before anything expensive.
+        combination. What looked faster, or may be by now, is tried once more before anything expensive.
         ``then``: comparisons that will follow.
         """
         adopted = []
@@ -174,12 +174,10 @@ class Search:
             fitted = self._worth_trying(candidate)
             if fitted is None:
                 continue
-            before = len(self.tried)
             names = self._try(fitted, self._comparisons.seconds_left * candidate.weight / to_do)
             adopted.append([name for name in names if not self._is_for_start(name)])
-            looked = [row.settings for row in self.tried[before:] if worth_repeating(row.ratio)]
-            if looked and not names and candidate.is_cheap:
-                unsure.append(fitted.only(looked))
+            if not names and candidate.is_cheap:
+                unsure.append(fitted)
         adopted += self._try_again(unsure, then)
         return [names for names in adopted if names]
 
@@ -192,15 +190,19 @@ class Search:
         return self._fitted(self.found, candidate)
 
     def _try_again(self, unsure: Sequence[Candidate], then: int) -> list[list[str]]:
-        """Try those that can still join the plan, as long as there is time; returns what each adopted."""
+        """Try those for which there is a reason and that can still join the plan, as long as there is time;
+        returns what each adopted.
+        """
         adopted = []
-        for position, candidate in enumerate(unsure):
+        again = [candidate.for_second_try(self.tried, self.found) for candidate in unsure]
+        due = [candidate for candidate in again if candidate is not None]
+        for position, candidate in enumerate(due):
             fitted = candidate.fitting(self.found, self._catalog)
             if isinstance(fitted, Exclusion) or not self._comparisons.affords(
                 self.found, fitted.added_to(self.found, 0)
             ):
                 continue
-            seconds = _LONGER * self._comparisons.seconds_left / (len(unsure) - position + then)
+            seconds = _LONGER * self._comparisons.seconds_left / (len(due) - position + then)
             adopted.append(self._try(fitted, seconds))
         return adopted
 

@@ -96,6 +96,13 @@ class Technique:
         return {}
 
     @classmethod
+    def gains_with(cls, facts: Facts) -> frozenset[str]:
+        """Other techniques in combination with which it may gain though it did not without them: where one
+        is adopted after it was tried, it is tried once more.
+        """
+        return frozenset()
+
+    @classmethod
     def refuse_machine(cls, machine: Machine) -> list[str]:
         """Reasons that are known before the script runs; part of ``refuse``."""
         return []

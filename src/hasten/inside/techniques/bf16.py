@@ -32,6 +32,13 @@ class Bf16(Technique):
     def refuse(cls, facts: Facts) -> list[str]:
         return refuse_bfloat16(facts)
 
+    @classmethod
+    def gains_with(cls, facts: Facts) -> frozenset[str]:
+        """On a GPU each cast is a launch more, unless it is compiled: seen on an H200, where a small
+        transformer was 0.85 times as fast.
+        """
+        return frozenset() if facts.on_cpu else frozenset({"compile"})
+
     def install(self, training: Training, settings: Settings) -> None:
         self._forward = LoweredForward(training.torch, training.torch.bfloat16)
         training.forward_wrappers[self.name] = self._forward
