@@ -71,18 +71,12 @@ def one_run(name: str, seed: int) -> dict[str, Any]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         trials = stack.enter_context(trials_for(SCRIPT, folder, (name, "--seed", str(seed))))
-        reference = started(stack, trials, BASELINE, seed)
-        others = [
-            started(
-                stack,
-                trials,
-                BASELINE,
-                seed,
-                noise=Perturbation(times * ROUNDING["float32"], seed=1000 * int(4 * times) + one),
-            )
+        perturbed = [
+            (BASELINE, Perturbation(times * ROUNDING["float32"], seed=1000 * int(4 * times) + one))
             for times, one in noises
         ]
-        others.append(started(stack, trials, HARMLESS, seed))
+        wanted = [(BASELINE, None), *perturbed, (HARMLESS, None)]
+        reference, *others = started(stack, trials, wanted, seed)
         first, watched = watch(reference, others, STEPS, trials.aside, trials.limit)
     return {
         **{"script": name, "seed": seed, "rounding": "float32"},

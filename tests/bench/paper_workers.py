@@ -44,6 +44,7 @@ class PaperTrials:
     log: list[str] = field(default_factory=list)  # what all workers trained, in order
     limit: Limit = field(default_factory=Limit)
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
+    together: bool = False
 
     def foreseen_rehearsal(self, plan: Plan, start_seconds: float) -> float:
         return 0.0

@@ -126,6 +126,7 @@ class PaperBench(ScriptedBench):
         self.ends = EpochEnds(Rhythm(0, 0, 1, 0.01))
         self.pair_seconds = paper.pair_seconds
         self.steps_needed = 75
+        self.together = False
         self.disturbed_share = self.waited_seconds = 0.0
 
     def __enter__(self) -> PaperBench:

@@ -62,6 +62,7 @@ class Trials:
         self.sources = sources
         self.limit = limit or Limit()
         self.stopwatch = Stopwatch(self.limit.clock)
+        self.together = False  # several workers may start at the same time
         self.written_outside: Sequence[str] = ()  # files that the script wrote elsewhere, known at the end
         self._files: TrialFiles | None = None  # within the context
         self._standard_input: StandardInput = Nothing()

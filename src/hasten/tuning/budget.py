@@ -50,9 +50,9 @@ class Budget(Deadline):
     _speedup: float = field(default=1.0, init=False)  # at least, of a part of the plan found so far
     _guard_times: float | None = field(default=None, init=False)  # the last one's time over its estimate
 
-    def divide(self, observation: Observation, pair_steps: int, known: Known) -> None:
-        """``pair_steps``: steps one worker of a pair trains. ``known`` is asked for costs from now on."""
-        self.costs = Costs.estimate(observation, pair_steps, self.seconds)
+    def divide(self, observation: Observation, pair_steps: int, known: Known, together: bool = False) -> None:
+        """As ``Costs.estimate``. ``known`` is asked for costs from now on."""
+        self.costs = Costs.estimate(observation, pair_steps, self.seconds, together)
         self._known, self._observation, self._pair_steps = known, observation, pair_steps
         self._used = self.spent
 
@@ -127,8 +127,7 @@ class Budget(Deadline):
 
     def guard(self, plan: Plan, steps: int | None = None) -> float:
         """Seconds of one more check of ``plan``, of this many steps or of all. Scaled by how much slower than
-        estimated the last check was; before the first, by how much slower pairs were.
-        """
+        estimated the last check was, or pairs were."""
         if self._guard_times is not None:
             return self._guard_times * self._estimated_guard(plan, steps)
         return self._estimated_guard(plan, steps, max(1.0, self._step_pair / self.costs.pair))
@@ -297,4 +296,5 @@ class Budget(Deadline):
 
     def for_search(self, seconds: float) -> float:
         """A budget that gives the search this many seconds; always above this one."""
-        return budget_for_search(self._observation, self._pair_steps, self._used, seconds, self.seconds)
+        seen = self._observation, self._pair_steps, self._used, seconds, self.seconds
+        return budget_for_search(*seen, self.costs.together)

@@ -12,6 +12,7 @@ from typing import Protocol
 from ..bench.comparing.decisions import CLAIM_LEAST_PROCESSES, LOOKS_MOST, Effort
 from ..bench.guard.checked_steps import LEAST_STEPS
 from ..bench.guard.guard import STEPS
+from ..bench.workers.together import seconds_of_starts
 from ..records.observation import Observation
 from ..records.plan import Plan
 
@@ -61,22 +62,28 @@ class Costs:
     guard_steps: int
     effort: Effort  # set aside for the confirmation
     guard_start: float = 0.0  # until the guard's workers train
+    together: bool = False  # workers start at the same time
 
     @classmethod
-    def estimate(cls, observation: Observation, pair_steps: int, budget: float) -> Costs:
-        """``pair_steps``: steps that one worker of a pair trains. ``budget``: seconds for the whole tune."""
+    def estimate(
+        cls, observation: Observation, pair_steps: int, budget: float, together: bool = False
+    ) -> Costs:
+        """``pair_steps``: steps that one worker of a pair trains. ``budget``: seconds for the whole tune.
+        ``together``: workers start at the same time.
+        """
         step = median(s.seconds for s in observation.steps)
         start = observation.start_seconds
         affordable = int(_GUARD_SHARE * budget / (_GUARD_WORKERS * step))
         guard_steps = max(LEAST_STEPS, min(STEPS, affordable))
-        pair = 2 * (start + pair_steps * step)
-        guard_start = _GUARD_WORKERS * start
+        pair = seconds_of_starts(start, 2, together) + 2 * pair_steps * step
+        guard_start = seconds_of_starts(start, _GUARD_WORKERS, together)
         return cls(
             guard=guard_start + _GUARD_WORKERS * guard_steps * step,
             pair=pair,
             guard_steps=guard_steps,
             effort=effort_wanted(budget, pair),
             guard_start=guard_start,
+            together=together,
         )
 
     def guard_of(self, steps: float) -> float:
@@ -118,12 +125,17 @@ def budget_for(effort: Effort, done: Effort, pair_seconds: float, spent: float, 
 
 
 def budget_for_search(
-    observation: Observation, pair_steps: int, used: float, seconds: float, at_least: float
+    observation: Observation,
+    pair_steps: int,
+    used: float,
+    seconds: float,
+    at_least: float,
+    together: bool = False,
 ) -> float:
     """The budget that leaves ``seconds`` to the search, after ``used`` before it; at least
-    ``at_least``.
+    ``at_least``. ``together``: as in ``Costs.estimate``.
     """
     budget = 10 * math.ceil(max(at_least, used + seconds) / 10)
-    while budget - used - Costs.estimate(observation, pair_steps, budget).reserve < seconds:
+    while budget - used - Costs.estimate(observation, pair_steps, budget, together).reserve < seconds:
         budget += 10
     return budget

@@ -16,6 +16,7 @@ from ..bench.trials import Trials
 from ..bench.workers.ending import BudgetOver
 from ..bench.workers.limit import Limit
 from ..bench.workers.outside import outside_caution
+from ..bench.workers.together import may_start_together
 from ..causes import find_causes
 from ..errors import Refusal, UsageError
 from ..inside.techniques.threads import Threads
@@ -189,7 +190,9 @@ class _Tune:
             ) from None
         if observation.obstacles:
             raise Refusal(f"{label} cannot be tuned: {'; '.join(observation.obstacles)}")
-        return Facts(self.trials.stage.seen, observation), rhythm
+        facts = Facts(self.trials.stage.seen, observation)
+        self.trials.together = may_start_together(facts)
+        return facts, rhythm
 
     def _searched(
         self,

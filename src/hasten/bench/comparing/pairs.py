@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from statistics import median
 
 from ...errors import WorkerError
@@ -20,6 +21,7 @@ from ...records.trial import Trial
 from ..base import batches_ahead, without_effect
 from ..trials import Trials
 from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
+from ..workers.together import at_first_step
 from ..workers.worker import Worker
 from .epoch_ends import EpochEnds
 from .first_steps import SECOND_LOOK, hopeless
@@ -146,7 +148,7 @@ class PairsBench:
         for plan in plans:
             self._trials.rehearse(plan)
         with ExitStack() as stack:
-            workers = [self._started(plan, stack) for plan in plans]
+            workers = self._started(plans, stack)
             self._begin(workers)
             for plan, worker in zip(plans, workers, strict=True):
                 with self._trials.stopwatch.on("timing"):
@@ -184,7 +186,7 @@ class PairsBench:
             raise MeasureFailed(self._rhythm.too_short(2 * self._turns, untimed, _TIMED_IF_SLOW))
         with ExitStack() as stack:
             order = first, second = (a, b) if a_first else (b, a)
-            workers = {plan: self._started(plan, stack) for plan in order}
+            workers = dict(zip(order, self._started(order, stack), strict=True))
             self._begin([workers[plan] for plan in order])
             settled = {plan: len(worker.history) for plan, worker in workers.items()}
             blocks: dict[Plan, list[Block]] = {a: [], b: []}
@@ -266,15 +268,11 @@ class PairsBench:
                 self._settle(worker)
             self._settled_beside_others = self._quiet.others_since(before)
 
-    def _started(self, plan: Plan, stack: ExitStack) -> Worker:
-        """A worker that has come to its first step and is stopped there, before another starts: threads that
-        compute before it would wait for each other, and threads that spin keep the others' processors busy.
-        """
-        worker = stack.enter_context(self._worker(plan))
+    def _started(self, plans: Sequence[Plan], stack: ExitStack) -> list[Worker]:
+        """Workers that have come to their first step and are stopped there."""
+        starts = [partial(self._worker, plan) for plan in plans]
         with self._trials.stopwatch.on("starting"):
-            worker.wait_started()
-            worker.pause()
-        return worker
+            return at_first_step(starts, stack, self._trials.together, lambda worker: worker.pause())
 
     def _settle(self, worker: Worker) -> None:
         """Train untimed steps to warm up."""

@@ -122,9 +122,8 @@ def more_baselines(
     times, share = (TIMES, SHARE) if amplified else (1.0, 1.0)
     noises = [Perturbation(times * ROUNDING[precision], draws, one, before) for one in seeds]
     with ExitStack() as stack:
-        reference, *others = (
-            started(stack, trials, BASELINE, seed, before, noise) for noise in (None, *noises)
-        )
+        wanted = [(BASELINE, noise) for noise in (None, *noises)]
+        reference, *others = started(stack, trials, wanted, seed, before)
         first, watched = watch(reference, others, steps, trials.aside, trials.limit, before)
     noisier = [check for one in watched for check in one.checks] if amplified else []
     return More([counted(first, one, share, draws) for one in watched], noisier, len(first.trace))

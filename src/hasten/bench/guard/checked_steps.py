@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from ...inside.job import Perturbation
@@ -18,6 +19,7 @@ from ..base import process_part
 from ..trials import Trials
 from ..workers.ending import PlanRefused, ScriptEnded, ScriptOver
 from ..workers.limit import Limit
+from ..workers.together import at_first_step
 from ..workers.worker import Worker
 
 LEAST_STEPS = 20  # over which a training is compared: fewer are not enough
@@ -60,22 +62,27 @@ class Watched:
 def started(
     stack: ExitStack,
     trials: Trials,
-    plan: Plan,
+    wanted: Sequence[tuple[Plan, Perturbation | None]],
     seed: int,
     before: int = 0,
-    noise: Perturbation | None = None,
-) -> Worker:
-    """A traced worker at the end of the first step after ``before`` steps that are the baseline's. That one
-    is under ``plan``. Start one after the other: programs that compute before their first step would wait for
-    each other's threads.
+) -> list[Worker]:
+    """Traced workers at the end of the first step after ``before`` steps that are the baseline's. That one
+    is under the plan, with the noise, that is ``wanted``.
 
     Raises PlanRefused, ScriptOver or WorkerError.
     """
-    begun_with = process_part(plan) if before else plan
-    worker = stack.enter_context(trials.worker(begun_with, seed=seed, traced=True, perturbation=noise))
-    worker.wait_started()
-    _go_on_to(worker, before, plan)
-    return worker
+
+    def start(plan: Plan, noise: Perturbation | None) -> Worker:
+        begun_with = process_part(plan) if before else plan
+        return trials.worker(begun_with, seed=seed, traced=True, perturbation=noise)
+
+    plans = iter([plan for plan, _ in wanted])
+    return at_first_step(
+        [partial(start, *one) for one in wanted],
+        stack,
+        trials.together,
+        lambda worker: _go_on_to(worker, before, next(plans)),
+    )
 
 
 def _go_on_to(worker: Worker, before: int, plan: Plan) -> None:

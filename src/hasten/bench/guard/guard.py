@@ -106,10 +106,8 @@ def three_trainings(
     noise = Perturbation(ROUNDING[precision], redraw=draws, seed=seed, after=before)
     trials.rehearse(plan)
     with ExitStack() as stack:
-        reference, *both = (
-            started(stack, trials, one, seed, before, perturbation)
-            for one, perturbation in ((BASELINE, None), (BASELINE, noise), (plan, None))
-        )
+        wanted = (BASELINE, None), (BASELINE, noise), (plan, None)
+        reference, *both = started(stack, trials, wanted, seed, before)
         first, (second, third) = watch(reference, both, steps, trials.aside, trials.limit, before)
     return first, second, third
 
@@ -138,12 +136,12 @@ def closer_look(
         trials.rehearse(plan)
     with ExitStack() as stack:
         noises = [Perturbation(size, draws, seed + n, before) for n, size in ((1, usual), (2, larger))]
-        baselines = [started(stack, trials, BASELINE, seed, before, noise) for noise in (None, *noises)]
+        baselines = started(stack, trials, [(BASELINE, noise) for noise in (None, *noises)], seed, before)
         verdicts: list[GuardVerdict | None] = []
         planned: list[Worker] = []
         for plan in plans:
             try:
-                each = started(stack, trials, plan, seed, before)
+                (each,) = started(stack, trials, [(plan, None)], seed, before)
             except (PlanRefused, ScriptOver, WorkerError) as error:
                 verdicts.append(not_checked(error))
                 continue
