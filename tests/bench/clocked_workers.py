@@ -15,7 +15,7 @@ from hasten.scripts.sources import Sources
 from tests.bench.made_up import machine
 from tests.bench.paper_workers import PaperTrials, PaperWorker
 
-_BESIDE = 0.8  # of its start: what a worker needs alone that starts together with another
+_AFTER = 0.25  # of its start: what is left to a worker that waited for its turn
 
 
 @dataclass
@@ -51,8 +51,8 @@ class ClockedTrials(PaperTrials):
     def setup(self, plan: Plan) -> float:
         return sum(self.setups.get(name, 0.0) for name in plan.techniques)
 
-    def worker(self, plan: Plan = BASELINE, **_: object) -> PaperWorker:
-        self.workers.append(ClockedWorker(self, plan, self.speeds[0]))
+    def worker(self, plan: Plan = BASELINE, **asked: object) -> PaperWorker:
+        self.workers.append(ClockedWorker(self, plan, self.speeds[0], waits=bool(asked.get("turn"))))
         return self.workers[-1]
 
     def write_to(self, folder: Path) -> None:
@@ -67,6 +67,7 @@ class ClockedTrials(PaperTrials):
 
 @dataclass
 class ClockedWorker(PaperWorker):
+    waits: bool = False  # for its turn
     _set_up: set[str] = field(default_factory=set)  # once for all, in this process
 
     @property
@@ -76,10 +77,8 @@ class ClockedWorker(PaperWorker):
 
     def wait_started(self, timeout: float = 0.0) -> None:
         trials = self._clocked
-        beside = sum(not worker.stopped for worker in trials.workers) > 1
-        trials.spend((_BESIDE if beside else 1.0) * trials.start_seconds)
-        others = [trials.setup(w.plan) for w in trials.workers if not w.stopped and w is not self]
-        trials.spend((_BESIDE if any(others) else 1.0) * trials.setup(self.plan))
+        trials.spend((_AFTER if self.waits else 1.0) * trials.start_seconds)
+        trials.spend(trials.setup(self.plan))
         self.setup_seconds = trials.setup(self.plan)
         self._set_up |= set(self.plan.techniques)
         super().wait_started(timeout)

@@ -10,6 +10,7 @@ from hasten.bench.comparing.stopwatch import Stopwatch
 from hasten.bench.trials import Trials
 from hasten.bench.workers.ending import PlanRefused, ScriptEnded, ScriptOver
 from hasten.bench.workers.limit import Limit
+from hasten.bench.workers.together import Starts
 from hasten.records.observation import Step
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Proof
@@ -44,7 +45,7 @@ class PaperTrials:
     log: list[str] = field(default_factory=list)  # what all workers trained, in order
     limit: Limit = field(default_factory=Limit)
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
-    together: bool = False
+    starts: Starts = field(default_factory=Starts)
 
     def foreseen_rehearsal(self, plan: Plan, start_seconds: float) -> float:
         return 0.0

@@ -21,6 +21,7 @@ from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.fake import ScriptedBench
 from hasten.bench.observe import WatchOn
 from hasten.bench.trials import Trials
+from hasten.bench.workers.together import Starts
 from hasten.errors import Refusal, ScriptError
 from hasten.inside.techniques.base import Risk
 from hasten.inside.techniques.catalog import CATALOG
@@ -126,7 +127,7 @@ class PaperBench(ScriptedBench):
         self.ends = EpochEnds(Rhythm(0, 0, 1, 0.01))
         self.pair_seconds = paper.pair_seconds
         self.steps_needed = 75
-        self.together = False
+        self.begins = Starts()
         self.disturbed_share = self.waited_seconds = 0.0
 
     def __enter__(self) -> PaperBench:

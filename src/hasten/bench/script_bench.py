@@ -28,7 +28,6 @@ from .comparing.stretches import StretchBench
 from .trials import Trials
 from .workers.ending import BudgetOver, PlanRefused, ScriptOver
 from .workers.starting import START_SECONDS
-from .workers.together import seconds_of_starts
 
 SEARCH_PAIRS = 5
 LEAST_PAIRS = 3
@@ -54,7 +53,7 @@ class ScriptBench:
         self.stretches = StretchBench(trials, rhythm, self._quiet, self.ends, start_seconds)
         self.shortened = ShortenedBench(trials, rhythm, self._quiet, self.ends, start_seconds)
         self.starts = StartBench(trials, rhythm, self._quiet, self.ends)
-        self._trials, self.together = trials, trials.together
+        self._trials, self.begins = trials, trials.starts
         self._step_seconds = rhythm.cycle_seconds / rhythm.cycle
         self._start_seconds = start_seconds
         self._setups: dict[Plan, float] = {}  # seconds, by plans of one technique
@@ -215,7 +214,7 @@ class ScriptBench:
     def _pair_seconds(self) -> float:
         if self.pairs.pair_seconds is not None:
             return self.pairs.pair_seconds
-        starts = seconds_of_starts(self._start_seconds, 2, self.together)
+        starts = self.begins.seconds(self._start_seconds, 2)
         return starts + 2 * self.pairs.steps_needed * self._step_seconds
 
     def confirm(self, plan: Plan, effort: Effort) -> Trial:

@@ -38,6 +38,7 @@ from .workers.output import Output
 from .workers.process import WorkerProcess
 from .workers.sandboxed import start_sandboxed
 from .workers.starting import signals_held
+from .workers.together import Starts
 from .workers.trial_files import TrialFiles
 from .workers.worker import Worker
 from .workers.worker_group import WorkerGroup
@@ -57,17 +58,14 @@ class Trials:
         sources: Sources | None = None,
         limit: Limit | None = None,
     ) -> None:
-        self.stage = stage
-        self.folder = folder
-        self.sources = sources
+        self.stage, self.folder, self.sources = stage, folder, sources
         self.limit = limit or Limit()
         self.stopwatch = Stopwatch(self.limit.clock)
-        self.together = False  # several workers may start at the same time
+        self.starts = Starts(lambda: self.aside)
         self.written_outside: Sequence[str] = ()  # files that the script wrote elsewhere, known at the end
         self._files: TrialFiles | None = None  # within the context
         self._standard_input: StandardInput = Nothing()
-        self._started: list[Worker] = []
-        self._count = 0
+        self._started, self._count = list[Worker](), 0
         self._rehearsed: dict[Wish, Findings] = {}
         self._in_full: set[Wish] = set()  # rehearsed in full; the others only for a first step
 
@@ -137,14 +135,15 @@ class Trials:
         share_of_epochs: float = 1.0,
         heard: Heard | None = None,
         argv: tuple[str, ...] | None = None,
+        turn: str = "",
     ) -> Worker:
         """A new worker that trains under ``plan`` from its first step on; if the plan says so, a group of
         them that trains as one, which must have been rehearsed. Raises Refusal if the script's files have
         changed.
 
         ``whole``: it gets no requests, and ``finish`` waits for its end. ``heard`` is told every line that
-        the script prints, in a thread of its own. ``argv`` stands in for the stage's. ``share_of_epochs``: of
-        its batches that each pass over a loader gives.
+        the script prints, in a thread of its own. ``argv`` stands in for the stage's. ``share_of_epochs`` and
+        ``turn``: as in ``Job``.
         """
         self.check_sources()
         job = Job(
@@ -162,6 +161,7 @@ class Trials:
             share_of_epochs=share_of_epochs,
             batch_divisor=self.stage.batch_divisor,
             samples=self.samples,
+            turn=turn,
         )
         if self.stage.own_ranks is not None:
             return self._own_group(job, self.stage.own_ranks, heard)

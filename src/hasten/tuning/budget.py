@@ -14,6 +14,7 @@ from ..bench.base import for_steps
 from ..bench.comparing.decisions import CLAIM_LEAST_PROCESSES, Effort
 from ..bench.guard.checked_steps import LEAST_STEPS
 from ..bench.script_bench import SEARCH_PAIRS
+from ..bench.workers.together import Starts
 from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
 from ..records.verdict import Shortfall, TooLittleTime
@@ -50,10 +51,10 @@ class Budget(Deadline):
     _speedup: float = field(default=1.0, init=False)  # at least, of a part of the plan found so far
     _guard_times: float | None = field(default=None, init=False)  # the last one's time over its estimate
 
-    def divide(self, observation: Observation, pair_steps: int, known: Known, together: bool = False) -> None:
+    def divide(self, seen: Observation, pair_steps: int, known: Known, starts: Starts | None = None) -> None:
         """As ``Costs.estimate``. ``known`` is asked for costs from now on."""
-        self.costs = Costs.estimate(observation, pair_steps, self.seconds, together)
-        self._known, self._observation, self._pair_steps = known, observation, pair_steps
+        self.costs = Costs.estimate(seen, pair_steps, self.seconds, starts)
+        self._known, self._observation, self._pair_steps = known, seen, pair_steps
         self._used = self.spent
 
     def gained(self, speedup: float) -> None:
@@ -228,8 +229,7 @@ class Budget(Deadline):
 
     def confirmations(self, plan: Plan) -> Efforts:
         """What to confirm, in order, with efforts fixed before the first pair runs: first the part of
-        ``plan`` that speeds up steps, if that is not all of it, then ``plan``. If there is time for only one,
-        that one; nothing if neither minimum fits.
+        ``plan`` that speeds up steps, if that is not all of it, then ``plan``. Only what there is time for.
         """
         left, steps = self.left - self._closing, for_steps(plan)
         efforts = self._efforts(plan, left)
@@ -297,4 +297,4 @@ class Budget(Deadline):
     def for_search(self, seconds: float) -> float:
         """A budget that gives the search this many seconds; always above this one."""
         seen = self._observation, self._pair_steps, self._used, seconds, self.seconds
-        return budget_for_search(*seen, self.costs.together)
+        return budget_for_search(*seen, self.costs.starts)

@@ -5,14 +5,14 @@ confirmation.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Protocol
 
 from ..bench.comparing.decisions import CLAIM_LEAST_PROCESSES, LOOKS_MOST, Effort
 from ..bench.guard.checked_steps import LEAST_STEPS
 from ..bench.guard.guard import STEPS
-from ..bench.workers.together import seconds_of_starts
+from ..bench.workers.together import Starts
 from ..records.observation import Observation
 from ..records.plan import Plan
 
@@ -62,28 +62,29 @@ class Costs:
     guard_steps: int
     effort: Effort  # set aside for the confirmation
     guard_start: float = 0.0  # until the guard's workers train
-    together: bool = False  # workers start at the same time
+    starts: Starts = field(default_factory=Starts, compare=False)  # how workers start
 
     @classmethod
     def estimate(
-        cls, observation: Observation, pair_steps: int, budget: float, together: bool = False
+        cls, observation: Observation, pair_steps: int, budget: float, starts: Starts | None = None
     ) -> Costs:
         """``pair_steps``: steps that one worker of a pair trains. ``budget``: seconds for the whole tune.
-        ``together``: workers start at the same time.
+        ``starts``: how workers do; one by one unless given.
         """
+        starts = starts or Starts()
         step = median(s.seconds for s in observation.steps)
         start = observation.start_seconds
         affordable = int(_GUARD_SHARE * budget / (_GUARD_WORKERS * step))
         guard_steps = max(LEAST_STEPS, min(STEPS, affordable))
-        pair = seconds_of_starts(start, 2, together) + 2 * pair_steps * step
-        guard_start = seconds_of_starts(start, _GUARD_WORKERS, together)
+        pair = starts.seconds(start, 2) + 2 * pair_steps * step
+        guard_start = starts.seconds(start, _GUARD_WORKERS)
         return cls(
             guard=guard_start + _GUARD_WORKERS * guard_steps * step,
             pair=pair,
             guard_steps=guard_steps,
             effort=effort_wanted(budget, pair),
             guard_start=guard_start,
-            together=together,
+            starts=starts,
         )
 
     def guard_of(self, steps: float) -> float:
@@ -130,12 +131,12 @@ def budget_for_search(
     used: float,
     seconds: float,
     at_least: float,
-    together: bool = False,
+    starts: Starts | None = None,
 ) -> float:
     """The budget that leaves ``seconds`` to the search, after ``used`` before it; at least
-    ``at_least``. ``together``: as in ``Costs.estimate``.
+    ``at_least``. ``starts``: as in ``Costs.estimate``.
     """
     budget = 10 * math.ceil(max(at_least, used + seconds) / 10)
-    while budget - used - Costs.estimate(observation, pair_steps, budget, together).reserve < seconds:
+    while budget - used - Costs.estimate(observation, pair_steps, budget, starts).reserve < seconds:
         budget += 10
     return budget

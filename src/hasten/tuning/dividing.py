@@ -46,11 +46,11 @@ class Allowance:
         Raises Refusal if it is still too short.
         """
         budget, request = self.budget, self.request
-        budget.divide(observation, bench.pairs.steps_needed, bench, bench.together)
+        budget.divide(observation, bench.pairs.steps_needed, bench, bench.begins)
         grown = max(budget.least, min(_enough(budget, observation), request.budget_most))
         if budget.seconds < grown <= request.budget_most:
             self._grow(grown)
-            budget.divide(observation, bench.pairs.steps_needed, bench, bench.together)
+            budget.divide(observation, bench.pairs.steps_needed, bench, bench.begins)
         if budget.seconds < budget.least:
             raise Refusal(
                 f"{request.script.label} takes {seconds_words(observation.start_seconds)} to its first step "

@@ -16,7 +16,6 @@ from ..bench.trials import Trials
 from ..bench.workers.ending import BudgetOver
 from ..bench.workers.limit import Limit
 from ..bench.workers.outside import outside_caution
-from ..bench.workers.together import may_start_together
 from ..causes import find_causes
 from ..errors import Refusal, UsageError
 from ..inside.techniques.threads import Threads
@@ -191,7 +190,7 @@ class _Tune:
         if observation.obstacles:
             raise Refusal(f"{label} cannot be tuned: {'; '.join(observation.obstacles)}")
         facts = Facts(self.trials.stage.seen, observation)
-        self.trials.together = may_start_together(facts)
+        self.trials.starts.know(facts)
         return facts, rhythm
 
     def _searched(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -187,10 +188,10 @@ def test_a_planted_fault_is_caught(traces: Traces, fault: str, precision: str) -
     assert any(reason.startswith(FAULTS[fault]) for reason in reasons(verdict)), reasons(verdict)
 
 
-@pytest.mark.parametrize("together", [False, True])
-def test_a_technique_that_changes_nothing_but_time_passes(tmp_path: Path, together: bool) -> None:
+@pytest.mark.parametrize("how", ["one by one", "in turn", "together"])
+def test_a_technique_that_changes_nothing_but_time_passes(tmp_path: Path, how: Any) -> None:
     with trials_for(tmp_path, TRAINING) as trials:
-        trials.together = together
+        trials.starts.how = how
         verdict = guard(trials, Plan({"dataset_in_ram": {}}), draws=False, precision="float32", seed=5)
     assert verdict.passed, reasons(verdict)
     assert verdict.steps == STEPS

@@ -1,25 +1,32 @@
-"""Workers that start at the same time, or one after the other."""
+"""Workers that come to their first step at the same time, one after the other, or in turn."""
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hasten.bench.workers.together import at_first_step, may_start_together, seconds_of_starts
+from hasten.bench.workers.together import Starts
 from hasten.records.facts import Facts
+from tests.bench.real_workers import trials_for
 from tests.techniques.made_up import facts, machine, root
 
 
 class PaperWorker:
-    """Notes in ``log`` what happens to it."""
+    """Notes in ``log`` what happens to it, and whether it may compute."""
 
-    def __init__(self, name: str, log: list[str]) -> None:
-        self.name, self._log = name, log
-        log.append(f"{name} starts")
+    def __init__(self, name: str, log: list[str], turn: str) -> None:
+        self.name, self._log, self._turn = name, log, turn
+        log.append(f"{name} starts{'' if self._may_compute else ', and will wait'}")
+
+    @property
+    def _may_compute(self) -> bool:
+        return not self._turn or not Path(self._turn).exists()
 
     def __enter__(self) -> PaperWorker:
         return self
@@ -28,53 +35,113 @@ class PaperWorker:
         self._log.append(f"{self.name} ends")
 
     def wait_started(self) -> None:
+        assert self._may_compute
         self._log.append(f"{self.name} has started")
         if self.name == "broken":
             raise RuntimeError
 
 
-IN_TURN = ["a starts", "a has started", "then a", "b starts", "b has started", "then b"]
-AT_ONCE = ["a starts", "b starts", "a has started", "then a", "b has started", "then b"]
+def brought(starts: Starts, names: str, log: list[str], stack: ExitStack) -> list[str]:
+    makers: Any = [partial(PaperWorker, name, log) for name in names.split()]
+    note: Any = lambda worker: log.append(f"then {worker.name}")  # noqa: E731
+    found: Any = starts.bring(makers, stack, note)
+    return [worker.name for worker in found]
 
 
-@pytest.mark.parametrize(("together", "expected"), [(False, IN_TURN), (True, AT_ONCE)])
-def test_the_order(together: bool, expected: list[str]) -> None:
+ONE_BY_ONE = ["a starts", "a has started", "then a", "b starts", "b has started", "then b"]
+IN_TURN = [
+    *("a starts", "b starts, and will wait", "a has started", "then a"),
+    *("c starts, and will wait", "b has started", "then b", "c has started", "then c"),
+]
+TOGETHER = ["a starts", "b starts", "a has started", "then a", "b has started", "then b"]
+
+
+@pytest.mark.parametrize(
+    ("how", "names", "expected"),
+    [("one by one", "a b", ONE_BY_ONE), ("in turn", "a b c", IN_TURN), ("together", "a b", TOGETHER)],
+)
+def test_the_order(tmp_path: Path, how: Any, names: str, expected: list[str]) -> None:
     log: list[str] = []
-    starts: Any = [partial(PaperWorker, name, log) for name in "ab"]
+    starts = Starts(lambda: str(tmp_path))
+    starts.how = how
     with ExitStack() as stack:
-        found: Any = at_first_step(
-            starts,
-            stack,
-            together,
-            lambda worker: log.append(f"then {worker.name}"),  # type: ignore[attr-defined]
-        )
-        assert [worker.name for worker in found] == ["a", "b"]
+        assert brought(starts, names, log, stack) == names.split()
         assert log == expected
-    assert log[len(expected) :] == ["b ends", "a ends"]
+    assert log[len(expected) :] == [f"{name} ends" for name in reversed(names.split())]
+    assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("together", [False, True])
-def test_none_outlives_one_that_fails(together: bool) -> None:
+@pytest.mark.parametrize("how", ["one by one", "in turn", "together"])
+def test_none_outlives_one_that_fails(tmp_path: Path, how: Any) -> None:
     log: list[str] = []
-    starts: Any = [partial(PaperWorker, name, log) for name in ("a", "broken", "c")]
+    starts = Starts(lambda: str(tmp_path))
+    starts.how = how
     with pytest.raises(RuntimeError), ExitStack() as stack:
-        at_first_step(starts, stack, together, lambda _: None)
-    begun, ended = ({line.split()[0] for line in log if line.endswith(how)} for how in ("starts", "ends"))
-    assert begun == ended == ({"a", "broken", "c"} if together else {"a", "broken"})
+        brought(starts, "a broken c", log, stack)
+    begun, ended = ({line.split()[0] for line in log if how in line} for how in (" starts", " ends"))
+    assert begun == ended
+    assert not list(tmp_path.iterdir())
 
 
-def on(device: str, cores: int) -> Facts:
+def watched(device: str, cores: int) -> Facts:
     seen = facts(roots=(root(devices=(device,)),))
     return replace(seen, machine=machine(logical_cpus=cores, physical_cores=cores))
 
 
-def test_together_where_a_gpu_computes_and_there_are_cores_for_all() -> None:
-    assert may_start_together(on("cuda:0", 16))
-    assert not may_start_together(on("cuda:0", 4))
-    assert not may_start_together(on("cpu", 16))
+@pytest.mark.parametrize(
+    ("device", "cores", "how"),
+    [
+        ("cuda:0", 16, "together"),
+        ("cuda:0", 4, "in turn"),
+        ("cpu", 16, "in turn"),
+        ("cpu", 2, "in turn"),
+        ("cpu", 1, "one by one"),
+    ],
+)
+def test_how_they_start(device: str, cores: int, how: str) -> None:
+    starts = Starts()
+    starts.know(watched(device, cores))
+    assert starts.how == how
+    assert starts.seconds(5.0, 1) == 5.0
+    assert 5.0 < starts.seconds(5.0, 2) <= 10.0
 
 
-def test_what_several_starts_take() -> None:
-    assert seconds_of_starts(5.0, 1, together=True) == seconds_of_starts(5.0, 1, together=False) == 5.0
-    assert seconds_of_starts(5.0, 3, together=False) == 15.0
-    assert 5.0 < seconds_of_starts(5.0, 3, together=True) < 10.0
+@pytest.mark.parametrize(("alone", "how"), [(60.0, "in turn"), (1e-9, "one by one")])
+def test_where_they_slow_each_other_all_the_same_they_start_one_by_one(
+    tmp_path: Path, alone: float, how: str
+) -> None:
+    starts = Starts(lambda: str(tmp_path))
+    starts.how, starts.alone = "in turn", alone
+    with ExitStack() as stack:
+        assert brought(starts, "a b c", [], stack) == ["a", "b", "c"]
+    assert starts.how == how
+
+
+EVALUATES_FIRST = """
+import time
+import torch
+
+model = torch.nn.Linear(4, 4)
+print(time.monotonic(), flush=True)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+print(time.monotonic(), flush=True)
+time.sleep(2.0)
+for _ in range(100):
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_what_computes_before_its_first_step_waits_for_its_turn(tmp_path: Path) -> None:
+    with trials_for(tmp_path, EVALUATES_FIRST) as trials:
+        trials.starts.how = "in turn"
+        reached: list[float] = []
+        with ExitStack() as stack:
+            starts = [lambda turn: trials.worker(turn=turn)] * 2
+            workers = trials.starts.bring(starts, stack, lambda _: reached.append(time.monotonic()))
+            for worker in workers:
+                worker.proofs()  # which also tell how long its start took
+            first, second = (worker.start_seconds for worker in workers)
+    made, computes = map(float, (tmp_path / "output/worker-002.stdout").read_text().split())
+    assert made < reached[0] < computes < reached[1]
+    assert second < first + (computes - made)  # what it waited is not its own

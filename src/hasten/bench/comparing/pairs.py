@@ -21,7 +21,6 @@ from ...records.trial import Trial
 from ..base import batches_ahead, without_effect
 from ..trials import Trials
 from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
-from ..workers.together import at_first_step
 from ..workers.worker import Worker
 from .epoch_ends import EpochEnds
 from .first_steps import SECOND_LOOK, hopeless
@@ -161,8 +160,8 @@ class PairsBench:
                 found.append(self._time(blocks))
         return found
 
-    def _worker(self, plan: Plan) -> Worker:
-        return self._trials.worker(plan)
+    def _worker(self, plan: Plan, turn: str = "") -> Worker:
+        return self._trials.worker(plan, turn=turn)
 
     def _fitting_pair(self, a: Plan, b: Plan, a_first: bool) -> Pair:
         """A pair; if the script turns out to be too short for it, one with shorter blocks. A changed training
@@ -272,7 +271,7 @@ class PairsBench:
         """Workers that have come to their first step and are stopped there."""
         starts = [partial(self._worker, plan) for plan in plans]
         with self._trials.stopwatch.on("starting"):
-            return at_first_step(starts, stack, self._trials.together, lambda worker: worker.pause())
+            return self._trials.starts.bring(starts, stack, lambda worker: worker.pause())
 
     def _settle(self, worker: Worker) -> None:
         """Train untimed steps to warm up."""

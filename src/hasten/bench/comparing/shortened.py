@@ -154,8 +154,8 @@ class ShortenedBench(StretchBench):
         return self._start_seconds + _LOOK_EPOCHS * self._epoch_seconds
 
     # ---- workers
-    def _worker(self, plan: Plan) -> Worker:
-        return self._trials.worker(plan, share_of_epochs=self.share)
+    def _worker(self, plan: Plan, turn: str = "") -> Worker:
+        return self._trials.worker(plan, share_of_epochs=self.share, turn=turn)
 
     def _few(self, worker: Worker) -> int:
         """Also notes the loaders: this is called before each look for a part of the run."""

@@ -19,7 +19,6 @@ from ..base import process_part
 from ..trials import Trials
 from ..workers.ending import PlanRefused, ScriptEnded, ScriptOver
 from ..workers.limit import Limit
-from ..workers.together import at_first_step
 from ..workers.worker import Worker
 
 LEAST_STEPS = 20  # over which a training is compared: fewer are not enough
@@ -72,17 +71,13 @@ def started(
     Raises PlanRefused, ScriptOver or WorkerError.
     """
 
-    def start(plan: Plan, noise: Perturbation | None) -> Worker:
+    def start(plan: Plan, noise: Perturbation | None, turn: str) -> Worker:
         begun_with = process_part(plan) if before else plan
-        return trials.worker(begun_with, seed=seed, traced=True, perturbation=noise)
+        return trials.worker(begun_with, seed=seed, traced=True, perturbation=noise, turn=turn)
 
     plans = iter([plan for plan, _ in wanted])
-    return at_first_step(
-        [partial(start, *one) for one in wanted],
-        stack,
-        trials.together,
-        lambda worker: _go_on_to(worker, before, next(plans)),
-    )
+    starts = [partial(start, *one) for one in wanted]
+    return trials.starts.bring(starts, stack, lambda worker: _go_on_to(worker, before, next(plans)))
 
 
 def _go_on_to(worker: Worker, before: int, plan: Plan) -> None:

@@ -38,6 +38,7 @@ from .run_summary import Summarizer
 from .source_files import SourceFiles
 from .traces import trace_of
 from .training_thread import TrainingThread
+from .turn import Turn
 from .under_plan import UnderPlan
 from .wire import Wire
 
@@ -63,7 +64,7 @@ class Worker:
         self._run_watch: RunWatch | None = None
         self._own_tune: LiveTune | None = None
         self._forking = 0  # the process that forked last
-        self._clocks = Clocks()
+        self._clocks, self._turn = Clocks(), Turn(job.turn)
         self._thread = TrainingThread()
         self._sources = SourceFiles(job.argv[0], job.module)
         wire = Wire.from_descriptor(job.descriptor) if job.descriptor is not None else None
@@ -185,6 +186,7 @@ class Worker:
         in_run = self._wire is None or self._summarizer is not None
         under_plan = self._under_plan if in_run else None
         self._plan = PlanInForce(self._job, seen, under_plan, self._observe, self._refused)
+        self._turn.watch(seen.hooks)
         self._run_watch = watch_of(self._job, seen.training)
         self._own_tune = own_tune_of(self._job, seen, self._plan, self._observe)
 
@@ -237,7 +239,7 @@ class Worker:
         self._steps += 1
         self._in_force().step_ended(self._steps)
         if self._steps == 1:
-            self._first_step_seconds = time.time() - self._started
+            self._first_step_seconds = time.time() - self._started - self._turn.waited
             self._start_seconds = max(0.0, self._first_step_seconds - self._set_up_seconds())
             instruments.training_begins()
         if self._job.rehearsal and os.path.exists(os.path.join(self._job.rehearsal, AHEAD)):
