@@ -511,6 +511,17 @@ def test_many_small_operators_are_told_instead_of_computing() -> None:
     assert "in 400 operators of 20 us both ways" in names["overhead"].evidence
 
 
+@pytest.mark.parametrize(("operators", "launches"), [(400, True), (140, True), (80, False)])
+def test_on_a_gpu_small_operators_are_launches(operators: int, launches: bool) -> None:
+    on_gpu = (root(devices=("cuda:0",)),)
+    seen = facts_with({"forward": 0.4, "backward": 0.4}, operators=operators, roots=on_gpu)
+    names = {cause.name: cause for cause in find_causes(seen)}
+    assert ("overhead" in names, "compute" in names) == (launches, not launches)
+    if launches:
+        assert "the GPU waits while they are launched" in names["overhead"].evidence
+        assert "compile" in names["overhead"].techniques
+
+
 @pytest.mark.parametrize("operators", [None, 0, 100])
 def test_large_operators_compute(operators: int | None) -> None:
     seen = facts_with({"forward": 0.4, "backward": 0.4}, operators=operators)

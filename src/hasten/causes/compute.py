@@ -12,10 +12,10 @@ from __future__ import annotations
 from ..records.cause import Cause
 from ..records.facts import Facts
 from ..records.observation import Observation
+from ..records.operators import small_operators
 from ..records.phases import phase_share
 from .double_precision import spared
 from .loss import loss_share
-from .overhead import small_operators
 from .padding import padded_share
 from .threads import idle_share
 

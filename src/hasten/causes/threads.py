@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..records.cause import Cause
 from ..records.facts import Facts
+from ..records.operators import small_operators
 from ..records.phases import phase_share
-from .overhead import small_operators
 
 _LEAST_SHARE = 0.05
 

@@ -14,11 +14,12 @@ Source: https://docs.pytorch.org/docs/stable/generated/torch.compile.html
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ...records.facts import Facts
+from ...records.operators import small_operators
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals import compiler
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 MODES = ("default", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+_WITHOUT_LAUNCHES = "reduce-overhead"
 _CHOICES = {"mode": MODES, "shapes": ("static", "dynamic"), "regions": ("whole", "blocks")}
 _WORTH_BLOCKS = 4  # so many make the region option worth a trial
 Around = Callable[["Module", "Module", Call, Args, Kwargs], object]
@@ -90,12 +92,13 @@ class Compile(Technique):
 
     @classmethod
     def options(cls, facts: Facts) -> list[Settings]:
-        """The default mode; on a GPU also the modes that remove launches and that choose kernels by timing;
-        the blocks alone if there are several; then other installed backends.
+        """The default mode; on a GPU also the modes that remove launches, first if these take the time, and
+        that choose kernels by timing; the blocks alone if there are several; then other installed backends.
         """
-        found: list[Settings] = [{"mode": "default"}]
-        if not facts.on_cpu:
-            found += [{"mode": mode} for mode in MODES[1:3]]
+        modes: Sequence[str] = MODES[:1] if facts.on_cpu else MODES[:3]
+        if not facts.on_cpu and small_operators(facts):
+            modes = (_WITHOUT_LAUNCHES, *(mode for mode in modes if mode != _WITHOUT_LAUNCHES))
+        found: list[Settings] = [{"mode": mode} for mode in modes]
         if any(root.blocks >= _WORTH_BLOCKS for root in facts.observation.roots):
             found.append({"mode": "default", "regions": "blocks"})
         others = (name for name in facts.observation.backends if name not in _RARELY_USEFUL)
