@@ -19,6 +19,8 @@ from hasten.units import seconds_words
         (150.0, "150 s"),
         (999.6, "1000 s"),
         (4321.0, "4321 s"),
+        (999_999.0, "999999 s"),
+        (1.45e8, "1,678 days"),
     ],
 )
 def test_seconds(seconds: float, words: str) -> None:

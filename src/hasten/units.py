@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 
+_DAYS = 1e6  # seconds
+
+
 def seconds_words(seconds: float) -> str:
-    """Seconds in the unit that reads well: "830 us", "14.2 ms", "3.1 s"."""
+    """Seconds in the unit that reads well: "830 us", "14.2 ms", "3.1 s", "1,678 days"."""
     if seconds < 1e-3:
         return f"{seconds * 1e6:.0f} us"
     if seconds < 0.9995:
         return f"{seconds * 1e3:.3g} ms"
-    return f"{seconds:.0f} s" if 999.5 <= seconds < 1e7 else f"{seconds:.3g} s"  # .3g would say 1e+03
+    if seconds >= _DAYS:
+        return f"{seconds / 86400:,.0f} days"
+    return f"{seconds:.0f} s" if seconds >= 999.5 else f"{seconds:.3g} s"  # .3g would say 1e+03
 
 
 def bytes_words(amount: float) -> str:
