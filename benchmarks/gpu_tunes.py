@@ -140,8 +140,9 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
 
 def line_of(row: dict[str, Any], peak: float | None) -> str:
     gpu, result = row["machine"].rsplit(", ", 1)[-1], row["result"]
-    if result is None:
-        return f"| {row['name']} | {gpu} | failed: exit code {row['exit']} | | | | |"
+    if result is None or result["baseline"]["samples_per_second"] is None:
+        why = (result or {}).get("reason") or f"failed: exit code {row['exit']}"
+        return f"| {row['name']} | {gpu} | {why} | | | | |"
     rate, claimed = result["baseline"]["samples_per_second"], result["speedup"]
     plan = "+".join(result["plan"] or ()) if claimed else "nothing"
     used = [share(row["name"], rate, peak)]
