@@ -122,6 +122,8 @@ def tuned(command: Sequence[str], budget: str | None) -> dict[str, Any]:
         )
         print(ended.stdout, flush=True)
         result = json.loads(kept.read_text()) if kept.exists() else None
+    if result is not None:
+        result.pop("sources", None)  # paths of this machine
     return {"command": list(command), "exit": ended.returncode, "output": ended.stdout, "result": result}
 
 
