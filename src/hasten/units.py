@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 _DAYS = 1e6  # seconds
 
 

@@ -184,6 +184,7 @@ TUNABLE = (
     shape("padded_text", 150, 16, "Classifier", "AdamW"),
     shape("padded_tags", 150, 16, "Tagger", "Adam"),
     shape("packed_text", 150, 16, "LSTMClassifier", "Adam", note="sets one thread, as lstm"),
+    shape("bucketed_text", 150, None, "RNN", "Adam", note="the time comes first: samples are not clear"),
     shape("text_cnn", 150, 16, "TextCNN", "Adam"),
     shape("graph_full_batch", 160, 200, "GCN", "Adam", note="the batch is one graph of 200 nodes"),
     shape("convolutional", 160, 16, "Net", "Adam", note="made so that every technique applies"),

@@ -400,7 +400,11 @@ def test_options_follow_the_device_the_model_and_what_is_installed() -> None:
     on_gpu = Compile.options(facts(roots=(root(devices=("cuda:0",), blocks=12),)))
     assert [option.get("mode") for option in on_gpu[:2]] == ["default", "reduce-overhead"]
     assert {"mode": "default", "regions": "blocks"} in on_gpu
-    small = facts(roots=(root(devices=("cuda:0",)),), operators=400, steps=(observed_step(shares={"forward": 1.0}),) * 30)
+    small = facts(
+        roots=(root(devices=("cuda:0",)),),
+        operators=400,
+        steps=(observed_step(shares={"forward": 1.0}),) * 30,
+    )
     assert Compile.options(small)[0] == {"mode": "reduce-overhead"}
     assert len(Compile.options(small)) == 3
     assert Compile.options(facts(backends=("made_up", "tvm")))[1:] == [{"backend": "made_up"}]

@@ -94,7 +94,9 @@ class Step:
     inputs: int | None = (
         None  # samples that went through the modules, if no loader gave any and the number is clear
     )
-    elements: int | None = None  # numbers in the tensors from a loader, padding included
+    elements: int | None = (
+        None  # numbers in the tensors from a loader, padding included; without one, into the modules
+    )
     setup_seconds: float = 0.0  # of ``seconds``: techniques' set-up that happens in steps
     saves: int = 0
     new_model: bool = False  # one was called for the first time: another training may begin with it

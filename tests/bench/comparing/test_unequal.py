@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
-from hasten.bench.comparing.steps import Rhythm, measure, rhythm_of
+from hasten.bench.comparing.steps import GONE_THROUGH, STEPS, Rhythm, measure, rhythm_of
 from hasten.bench.comparing.unequal import NO_GROWTH, growth_of
 from hasten.records.observation import Step
 from hasten.records.plan import BASELINE, Plan
 from tests.bench.made_up import step
 
 SAMPLES = 32
+
+
+def of_loader(one: Step) -> int:
+    return one.samples or 0
 
 
 def training(
@@ -38,7 +43,7 @@ def some_lengths(count: int, seed: int = 1) -> list[int]:
 
 @pytest.mark.parametrize("power", [0.5, 1.0, 1.6])
 def test_how_the_time_grows_is_found(power: float) -> None:
-    found = growth_of([[one] for one in training(power, some_lengths(30))])
+    found = growth_of([[one] for one in training(power, some_lengths(30))], of_loader)
     assert found.power == pytest.approx(power, abs=0.1)
     assert 80 < found.usual < 125
 
@@ -47,7 +52,7 @@ def test_one_step_in_five_that_was_disturbed_does_not_matter() -> None:
     steps = training(1.0, some_lengths(30))
     slow = [step(3 * s.seconds, samples=s.samples, elements=s.elements) for s in steps[::5]]
     steps[::5] = slow
-    assert growth_of([[one] for one in steps]).power == pytest.approx(1.0, abs=0.15)
+    assert growth_of([[one] for one in steps], of_loader).power == pytest.approx(1.0, abs=0.15)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +66,7 @@ def test_one_step_in_five_that_was_disturbed_does_not_matter() -> None:
     ids=["batches are alike", "their size does not matter", "too few", "no size is known"],
 )
 def test_where_there_is_nothing_to_see_nothing_is_changed(steps: list[Step]) -> None:
-    assert growth_of([[one] for one in steps]) == NO_GROWTH
+    assert growth_of([[one] for one in steps], of_loader) == NO_GROWTH
 
 
 def times(power: float, of: Callable[[list[Step]], Rhythm]) -> list[float]:
@@ -79,6 +84,25 @@ def test_blocks_on_other_batches_take_the_same_time() -> None:
         1.0, lambda steps: rhythm_of(steps).between(BASELINE, Plan({"batch_size": {"by": 2}}))
     )
     assert max(as_they_are) / min(as_they_are) > 1.4
+
+
+@pytest.mark.parametrize("inputs", [SAMPLES, None])
+def test_the_same_of_batches_that_come_from_no_loader(inputs: int | None) -> None:
+    """What went through the modules counts; where the number of samples is not clear, each step."""
+
+    def without_loader(steps: list[Step]) -> list[Step]:
+        return [replace(one, samples=None, inputs=inputs) for one in steps]
+
+    rhythm = rhythm_of(without_loader(training(1.0, some_lengths(30))))
+    assert rhythm.unit == (GONE_THROUGH if inputs else STEPS)
+    assert rhythm.growth.power == pytest.approx(1.0, abs=0.1)
+    others = [
+        measure(without_loader(training(1.0, some_lengths(12, seed), seed=seed)), rhythm)
+        for seed in range(2, 42)
+    ]
+    told = [block.sample_seconds for block in others if block is not None]
+    assert len(told) == 40
+    assert max(told) / min(told) < 1.1
 
 
 def test_a_gain_stays_what_it_is() -> None:

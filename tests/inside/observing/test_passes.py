@@ -341,13 +341,33 @@ def test_samples_are_counted_alike_under_every_technique(name: str) -> None:
     assert plain == under == [11] * 3
 
 
+def test_numbers_that_went_in_are_counted_where_samples_are_not_clear(steps: list[RawStep]) -> None:
+    """Without a loader they tell how large a batch was: of sequences with the time first, for example."""
+    model = nn.LSTM(4, 2)
+    optimizer = sgd(model)
+    for length in (3, 9, 5):
+        go_back(model(torch.randn(length, 8, 4))[0].square().mean())
+        optimizer.step()
+    assert [(step.inputs, step.elements) for step in steps] == [(0, length * 32) for length in (3, 9, 5)]
+
+
+def test_numbers_of_several_passes_add_up(steps: list[RawStep]) -> None:
+    model = nn.Linear(4, 2)
+    optimizer = sgd(model)
+    for rows in (3, 9):
+        for _ in range(2):
+            go_back(model(batch(rows)).square().mean())
+        optimizer.step()
+    assert [(step.inputs, step.elements) for step in steps] == [(6, 24), (18, 72)]
+
+
 def test_a_loaders_batches_are_counted_by_the_loader(steps: list[RawStep]) -> None:
     model = nn.Linear(4, 2)
     optimizer = sgd(model)
     for (x,) in DataLoader(TensorDataset(batch(40)), batch_size=10):
         go_back(model(x[:5]).square().mean())
         optimizer.step()
-    assert [(step.samples, step.inputs) for step in steps] == [(10, 0)] * 4
+    assert [(step.samples, step.inputs, step.elements) for step in steps] == [(10, 0, 40)] * 4
 
 
 def test_a_graph_that_is_too_large_is_not_clear(

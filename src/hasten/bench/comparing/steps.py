@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 
@@ -15,11 +15,16 @@ from ...records.observation import Step
 from ...records.phases import usual_cycles
 from ...records.plan import Plan
 from ..base import batches_differ
-from .unequal import NO_GROWTH, Growth, growth_of
+from .unequal import NO_GROWTH, Count, Growth, growth_of
 
 LOADED, GONE_THROUGH, STEPS = "samples from loaders", "samples through modules", "steps"
 """What times are compared per."""
 
+_COUNTS: Mapping[str, Count] = {
+    LOADED: lambda step: step.samples or 0,
+    GONE_THROUGH: lambda step: step.inputs or 0,
+    STEPS: lambda step: 1,
+}
 _MOST, _NEARLY_ALL = 0.5, 0.9  # shares of the observed cycles
 BLOCK_SECONDS = 0.1  # timed cycles of a block take at least this, so clocks and switches do not matter
 _LEAST_CYCLES, _LEAST_IF_SHORT = 3, 2
@@ -91,7 +96,11 @@ class Rhythm:
 
     def samples(self, step: Step) -> int:
         """The step's samples; 0 if not known, or if steps are compared."""
-        return {LOADED: step.samples, GONE_THROUGH: step.inputs}.get(self.unit) or 0
+        return self.count(step) if self.unit != STEPS else 0
+
+    def count(self, step: Step) -> int:
+        """The step's samples, 0 if not known; 1 if steps are compared."""
+        return _COUNTS[self.unit](step)
 
     def between(self, a: Plan, b: Plan) -> Rhythm:
         """For comparing the two: if they differ in what a process sees of a batch, its size is not corrected
@@ -129,7 +138,7 @@ def rhythm_of(steps: Sequence[Step], steps_in_all: int | None = None) -> Rhythm:
     seconds = cycle * median(step.seconds for step in steps)
     losses = any(step.losses for step in steps)
     unit = _unit_of(steps, cycle)
-    growth = growth_of(usual_cycles(steps, cycle)) if unit == LOADED else NO_GROWTH
+    growth = growth_of(usual_cycles(steps, cycle), _COUNTS[unit])
     return Rhythm(evaluations, restarts, cycle, seconds, losses, steps_in_all, unit, growth, saves)
 
 
@@ -177,15 +186,12 @@ def measure(steps: Sequence[Step], rhythm: Rhythm, discard: int = 1) -> Block | 
     whole = [c for c in cycles if len(c) == rhythm.cycle and all(map(rhythm.timed, c))]
     if len(whole) < rhythm.fewer(2, 1):
         return None
-    if rhythm.unit == STEPS:
-        per_unit = [sum(s.seconds for s in c) / len(c) for c in whole]
-    else:
-        counted = [(c, samples) for c in whole if (samples := sum(map(rhythm.samples, c)))]
-        per_unit = [
-            sum(s.seconds for s in c) / samples / times
-            for c, samples in counted
-            if (times := rhythm.growth.times(c)) is not None
-        ]
+    counted = [(c, count) for c in whole if (count := sum(map(rhythm.count, c)))]
+    per_unit = [
+        sum(s.seconds for s in c) / count / times
+        for c, count in counted
+        if (times := rhythm.growth.times(c, rhythm.count)) is not None
+    ]
     if not per_unit:
         return None
     sample_seconds = median(per_unit)

@@ -7,7 +7,7 @@ are scaled to batches of the usual size, in the same way for both plans, as the 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
@@ -17,37 +17,41 @@ from ...records.observation import Step
 _LEAST_POINTS = 8
 _LEAST_SPREAD = 0.02  # of log elements a sample, median absolute deviation: below it, batches are equal
 _EXPLAINED = 0.7  # at most this share of the times' spread is left if size explains them
+Count = Callable[[Step], int]
+"""What times are compared per: a step's samples, or 1."""
 _MOST_POWER = 2.0  # attention over a sequence; nothing usual grows faster
 
 
 @dataclass(frozen=True)
 class Growth:
-    """Seconds a sample grow as (elements a sample / ``usual``) ** ``power``; 0 if they do not."""
+    """Seconds a sample grow as (elements a sample / ``usual``) ** ``power``; 0 if they do not. Where steps
+    are compared, the same of a step.
+    """
 
     power: float = 0.0
     usual: float = 1.0
 
-    def times(self, steps: Sequence[Step]) -> float | None:
-        """How many times as long these steps take as on batches of the usual size, per sample; None if
-        not known.
+    def times(self, steps: Sequence[Step], count: Count) -> float | None:
+        """How many times as long these steps take as on batches of the usual size, per what ``count`` says;
+        None if not known.
         """
         if not self.power:
             return 1.0
-        size = _size(steps)
+        size = _size(steps, count)
         return (size / self.usual) ** self.power if size is not None else None
 
 
 NO_GROWTH = Growth()
 
 
-def growth_of(cycles: Sequence[Sequence[Step]]) -> Growth:
+def growth_of(cycles: Sequence[Sequence[Step]], count: Count) -> Growth:
     """The median of the slopes between all pairs of cycles (Theil and Sen), on logarithms. No growth if
     batches are alike, or their size does not explain the times.
     """
     points = [
-        (math.log(size), math.log(sum(step.seconds for step in cycle) / _samples(cycle)))
+        (math.log(size), math.log(sum(step.seconds for step in cycle) / sum(map(count, cycle))))
         for cycle in cycles
-        if (size := _size(cycle)) is not None
+        if (size := _size(cycle, count)) is not None
     ]
     if len(points) < _LEAST_POINTS or _spread([x for x, _ in points]) < _LEAST_SPREAD:
         return NO_GROWTH
@@ -59,15 +63,12 @@ def growth_of(cycles: Sequence[Sequence[Step]]) -> Growth:
     return Growth(power, math.exp(median(x for x, _ in points)))
 
 
-def _size(steps: Sequence[Step]) -> float | None:
-    """Elements per sample."""
-    if not all(step.elements for step in steps if step.samples) or not _samples(steps):
+def _size(steps: Sequence[Step], count: Count) -> float | None:
+    """Elements per sample, or per step."""
+    counted = [step for step in steps if count(step)]
+    if not counted or not all(step.elements for step in counted):
         return None
-    return sum(step.elements or 0 for step in steps) / _samples(steps)
-
-
-def _samples(steps: Sequence[Step]) -> int:
-    return sum(step.samples or 0 for step in steps)
+    return sum(step.elements or 0 for step in steps) / sum(map(count, counted))
 
 
 def _spread(values: Sequence[float]) -> float:

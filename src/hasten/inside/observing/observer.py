@@ -26,7 +26,7 @@ class RawStep:
     optimizer: int = 0  # which optimizer ended it: its index; -1 if there is none
     seconds: float = 0.0
     samples: int = 0  # from a loader; of several read in parallel, the one that gave most
-    elements: int = 0  # numbers in the tensors from this loader
+    elements: int = 0  # numbers in the tensors from this loader or, without one, into the modules
     inputs: int = 0  # that went through the modules, if no loader gave any; 0 if unclear
     data: float = 0.0
     forward: float = 0.0
@@ -229,8 +229,9 @@ class Observer:
             step.marks = self.marks.end()
         step.optimizer = optimizer
         step.samples, step.elements = self._given.most()
-        inputs = self.passes.take()
-        step.inputs = inputs if self.counts_inputs else 0
+        inputs, elements = self.passes.take()
+        if self.counts_inputs:
+            step.inputs, step.elements = inputs, step.elements or elements
         step.seconds = clock() - self._began
         self._step = RawStep()
         self._given.clear()

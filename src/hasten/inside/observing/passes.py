@@ -8,7 +8,7 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .loaders import batch_length, tensors_in
+from .loaders import batch_length, elements_in, tensors_in
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,12 +24,13 @@ _MARKED_STEPS = 100  # after one whose backward pass had several forward passes 
 class _Pass:
     root: int  # its id
     samples: int  # 0 if they are not known
+    elements: int  # numbers in the tensors that went in
     given: weakref.ref[Tensor] | None  # the first tensor that went in
     counted: bool = False
 
 
 class Passes:
-    """Counts one step's passes; ``take`` returns their samples and begins the next step.
+    """Counts one step's passes; ``take`` returns what went through them and begins the next step.
 
     A backward pass after a single forward pass belongs to it. After several, the graph decides: a policy
     asked for an action has no part in the loss of a batch. Samples count once if several passes share an
@@ -40,14 +41,15 @@ class Passes:
         self.waiting = 0  # forward passes of this step without a backward pass so far
         self._latest: _Pass | None = None
         self._alone = 0  # steps in a row whose backward passes had one forward pass each
-        self._samples = 0
-        self._unclear = False
-        self._closure_samples: int | None = None  # the largest backward pass inside an update
+        self._samples = self._elements = 0
+        self._unclear = self._unseen = False
+        self._closure: tuple[int, int] | None = None  # of the largest backward pass inside an update
 
     def forward_ended(self, root: Module, time_first: bool, inputs: object, output: object) -> None:
         first = next(iter(tensors_in(inputs)), None)
         given = None if first is None else weakref.ref(first)
-        self._latest = _Pass(id(root), 0 if time_first else samples_through(inputs, output), given)
+        samples = 0 if time_first else samples_through(inputs, output)
+        self._latest = _Pass(id(root), samples, elements_in(inputs), given)
         self.waiting += 1
         if self._alone < _MARKED_STEPS:
             for tensor in tensors_in(output)[:_MARKED_OUTPUTS]:
@@ -57,10 +59,10 @@ class Passes:
 
     def update_begins(self) -> None:
         """A closure may compute the same batch several times: it counts once."""
-        self._closure_samples = 0
+        self._closure = 0, 0
 
     def update_ends(self) -> None:
-        self._closure_samples = None
+        self._closure = None
 
     def backward_begins(self, losses: object) -> None:
         """``losses``: what is differentiated."""
@@ -70,19 +72,22 @@ class Passes:
         for one in found:
             one.counted = True
         self.waiting = max(0, self.waiting - len(found))
+        self._unseen = self._unseen or not found
         self._unclear = self._unclear or not found or not all(one.samples for one in found)
-        samples = _together(found)
-        if self._closure_samples is not None:
-            before, self._closure_samples = self._closure_samples, max(self._closure_samples, samples)
-            samples = self._closure_samples - before
+        samples, elements = _together(found)
+        if self._closure is not None:
+            before, self._closure = self._closure, max(self._closure, (samples, elements))
+            samples, elements = self._closure[0] - before[0], self._closure[1] - before[1]
         self._samples += samples
+        self._elements += elements
 
-    def take(self) -> int:
-        """The samples of the step that ends; 0 if unclear."""
-        samples = 0 if self._unclear else self._samples
+    def take(self) -> tuple[int, int]:
+        """The samples of the step that ends, and the numbers in their tensors; 0 if unclear."""
+        samples, elements = 0 if self._unclear else self._samples, 0 if self._unseen else self._elements
         self._alone += 1
-        self._samples, self._unclear, self.waiting, self._latest = 0, False, 0, None
-        return samples
+        self._samples = self._elements = self.waiting = 0
+        self._unclear, self._unseen, self._latest = False, False, None
+        return samples, elements
 
     def _found(self, losses: object) -> list[_Pass]:
         if self.waiting == 1 and self._latest is not None and not self._latest.counted:
@@ -115,9 +120,9 @@ def passes_behind(losses: object) -> list[_Pass]:
     return list(found.values())
 
 
-def _together(passes: list[_Pass]) -> int:
-    """The samples of the root with the most; an input counts once."""
-    of_roots: dict[int, int] = {}
+def _together(passes: list[_Pass]) -> tuple[int, int]:
+    """Samples and elements of the root with the most; an input counts once."""
+    of_roots: dict[int, tuple[int, int]] = {}
     known: set[tuple[int, int]] = set()
     for one in passes:
         tensor = one.given() if one.given is not None else None
@@ -125,8 +130,9 @@ def _together(passes: list[_Pass]) -> int:
             continue
         if tensor is not None:
             known.add((one.root, id(tensor)))
-        of_roots[one.root] = of_roots.get(one.root, 0) + one.samples
-    return max(of_roots.values(), default=0)
+        samples, elements = of_roots.get(one.root, (0, 0))
+        of_roots[one.root] = samples + one.samples, elements + one.elements
+    return max(of_roots.values(), default=(0, 0))
 
 
 def samples_through(inputs: object, output: object) -> int:
