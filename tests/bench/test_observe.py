@@ -266,6 +266,8 @@ class Paced:
     def worker(self, plan: Plan, closely: bool) -> Paced:
         return self
 
+    unequal = 0  # times its size that a batch is larger than the one before it
+
     def __enter__(self) -> Paced:
         return self
 
@@ -286,7 +288,9 @@ class Paced:
     def _take(self, count: int) -> list[Step]:
         place = len(self.history)
         wanted = [self._seconds[min(n, len(self._seconds) - 1)] for n in range(place, place + count)]
-        self.history += (taken := [step(seconds) for seconds in wanted])
+        sizes = [100 * (1 + self.unequal * (n % 3)) for n in range(place, place + count)]
+        taken = [step(seconds, elements=size) for seconds, size in zip(wanted, sizes, strict=True)]
+        self.history += taken
         return taken
 
 
@@ -310,6 +314,15 @@ def test_how_many_steps_are_watched_is_decided_as_they_come(
     paced = Paced(*seconds)
     observation, _ = observe(cast(Trials, paced), seconds=120.0)
     assert (observation.warmup_steps, len(observation.steps)) == (warmup, watched)
+
+
+@pytest.mark.parametrize(("seconds", "watched"), [(1.0, 30), (6.0, 20), (20.0, 12), (100.0, 3)])
+def test_slow_steps_on_unequal_batches_are_watched_for_longer(seconds: float, watched: int) -> None:
+    """Else it is not known how much of a step's time its batch explains, and nothing can be compared."""
+    paced = Paced(1.0, seconds)
+    paced.unequal = 1
+    observation, _ = observe(cast(Trials, paced), seconds=120.0)
+    assert len(observation.steps) == watched
 
 
 def test_quick_steps_are_not_interrupted() -> None:

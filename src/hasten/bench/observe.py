@@ -12,6 +12,7 @@ from ..records.observation import Observation, Step
 from ..records.plan import BASELINE, Plan
 from ..records.whole_run import WatchedRun
 from .comparing.steps import Rhythm, in_unit, rhythm_of
+from .comparing.unequal import differ
 from .trials import Trials
 from .workers.ending import LEAST_STEPS, BudgetOver, ScriptOver, too_short
 from .workers.worker import Worker
@@ -21,6 +22,8 @@ STEPS = 30
 _FIRST_STEPS = 2  # after the very first, however slow they are
 _SLOW_STEPS = 3
 _WARMUP_SHARE = 0.25  # of the time, if steps are slow
+_UNEQUAL_STEPS = 20  # that show how a step's time grows with its batch, if batches are of unequal size
+_UNEQUAL_TIMES = 2.5  # times the time, for these
 _LATEST_STEPS = 3  # steps whose median says how slow they are now
 _AT_ONCE_SECONDS = 1.0  # between two looks at how slow they are
 _NO_END_SECONDS = 1e6  # for an evaluation, however long
@@ -64,6 +67,9 @@ def observe(
             warm += _train(worker, warmup_steps - len(warm), 0, left * _WARMUP_SHARE)
             warmup_steps = len(warm)
             watched = _train(worker, steps, _SLOW_STEPS, seconds - _seconds(warm))
+            if differ(watched):
+                left = _UNEQUAL_TIMES * seconds - _seconds([*warm, *watched])
+                watched += _train(worker, min(steps, _UNEQUAL_STEPS) - len(watched), 0, left)
             seen = worker.observation()
             if on is not None:
                 seen = _watch_on(worker, trials, seen, on)

@@ -63,6 +63,12 @@ def growth_of(cycles: Sequence[Sequence[Step]], count: Count) -> Growth:
     return Growth(power, math.exp(median(x for x, _ in points)))
 
 
+def differ(steps: Sequence[Step]) -> bool:
+    """Whether these batches are of unequal size, as far as known."""
+    sizes = [math.log(step.elements) for step in steps if step.elements]
+    return len(sizes) > 1 and _spread(sizes) >= _LEAST_SPREAD
+
+
 def _size(steps: Sequence[Step], count: Count) -> float | None:
     """Elements per sample, or per step."""
     counted = [step for step in steps if count(step)]
