@@ -105,6 +105,13 @@ def test_what_shortens_the_start_comes_last_unless_that_takes_much_of_a_run(
     assert early or starts == len(order) - 1
 
 
+def test_it_never_comes_before_what_it_excludes() -> None:
+    """Else a script that waits for data would not be compiled, because its start is long."""
+    waits = [Cause("input", 0.8, "", ("loader_workers",)), Cause("compute", 0.1, "", ("compile",))]
+    order = names(facts({"cxx": "g++"}, threads=16, run=run_of(1, steps=2.0)), waits)
+    assert order.index("loader_workers") < order.index("compile") < order.index("lazy_dynamo")
+
+
 @pytest.mark.parametrize(
     ("watched", "part", "share"),
     [

@@ -151,12 +151,15 @@ def _applies(name: str, facts: Facts) -> bool:
 
 def _with_starts_in_place(techniques: Sequence[type[Technique]], early: set[str]) -> list[type[Technique]]:
     """What shortens the start alone comes last: it saves seconds of a run, however long. In ``early``,
-    where starting may take much of a run, it comes before all that needs whole processes to compare steps.
+    where starting may take much of a run, it comes before all that needs whole processes to compare steps,
+    and after what it excludes: that may shorten steps.
     """
     others = [one for one in techniques if one.parts != ("start",)]
     starts = [one for one in techniques if one.parts == ("start",)]
-    first = next((n for n, one in enumerate(others) if _needs_processes(one)), len(others))
     soon = [one for one in starts if one.name in early]
+    first = next((n for n, one in enumerate(others) if _needs_processes(one)), len(others))
+    excluded = {name for one in soon for name in one.conflicts}
+    first = max(first, *(n + 1 for n, one in enumerate(others) if one.name in excluded), 0)
     return [*others[:first], *soon, *others[first:], *(one for one in starts if one not in soon)]
 
 
