@@ -13,6 +13,7 @@ import pytest
 
 from hasten.bench.workers.together import Starts
 from hasten.records.facts import Facts
+from hasten.records.plan import BASELINE, Plan
 from tests.bench.real_workers import trials_for
 from tests.techniques.made_up import facts, machine, root
 
@@ -22,6 +23,7 @@ class PaperWorker:
 
     def __init__(self, name: str, log: list[str], turn: str) -> None:
         self.name, self._log, self._turn = name, log, turn
+        self.plan = Plan({"compile": {}}) if name == "compiled" else BASELINE
         log.append(f"{name} starts{'' if self._may_compute else ', and will wait'}")
 
     @property
@@ -106,14 +108,21 @@ def test_how_they_start(device: str, cores: int, how: str) -> None:
     assert 5.0 < starts.seconds(5.0, 2) <= 10.0
 
 
-@pytest.mark.parametrize(("alone", "how"), [(60.0, "in turn"), (1e-9, "one by one")])
+@pytest.mark.parametrize(
+    ("alone", "names", "how"),
+    [
+        (60.0, "a b c", "in turn"),
+        (1e-9, "a b c", "one by one"),
+        (1e-9, "compiled b", "in turn"),  # its set-up may have taken the time
+    ],
+)
 def test_where_they_slow_each_other_all_the_same_they_start_one_by_one(
-    tmp_path: Path, alone: float, how: str
+    tmp_path: Path, alone: float, names: str, how: str
 ) -> None:
     starts = Starts(lambda: str(tmp_path))
     starts.how, starts.alone = "in turn", alone
     with ExitStack() as stack:
-        assert brought(starts, "a b c", [], stack) == ["a", "b", "c"]
+        assert brought(starts, names, [], stack) == names.split()
     assert starts.how == how
 
 

@@ -68,11 +68,16 @@ class Starts:
             worker, turn = begun[number]
             _end_wait(turn)
             worker.wait_started()
-            if self.how == "in turn" and not number and time.monotonic() - began > _SLOWED * self.alone > 0:
-                self.how = "one by one"
+            if not (number or worker.plan):  # a plan's set-up takes time, too
+                self._look(time.monotonic() - began)
             then(worker)
             workers.append(worker)
         return workers
+
+    def _look(self, seconds: float) -> None:
+        """A plain start took so long while the next one's did."""
+        if self.how == "in turn" and seconds > _SLOWED * self.alone > 0:
+            self.how = "one by one"
 
     def _turn(self, stack: ExitStack) -> str:
         descriptor, path = tempfile.mkstemp(prefix="turn-", dir=self._folder())
