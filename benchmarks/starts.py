@@ -26,7 +26,7 @@ from .results import write_result
 from .staging import staged
 
 Way = Literal["one by one", "in turn", "together"]
-ROUNDS = 5
+ROUNDS = 3
 EXAMPLES = ("fashion_cnn", "augmented_resnet", "bn_cnn", "char_gpt")
 COMPUTES_FIRST = """
 import torch
