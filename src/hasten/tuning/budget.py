@@ -127,8 +127,8 @@ class Budget(Deadline):
         return found
 
     def guard(self, plan: Plan, steps: int | None = None) -> float:
-        """Seconds of one more check of ``plan``, of this many steps or of all. Scaled by how much slower than
-        estimated the last check was, or pairs were."""
+        """Seconds of one more check of ``plan``, of this many steps or of all; as much slower than estimated
+        as the last check was or, before the first, as pairs were."""
         if self._guard_times is not None:
             return self._guard_times * self._estimated_guard(plan, steps)
         return self._estimated_guard(plan, steps, max(1.0, self._step_pair / self.costs.pair))

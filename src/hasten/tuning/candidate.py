@@ -74,7 +74,8 @@ class Candidate:
         after it, else what looked faster without certainty; None if nothing is.
         """
         rows = [row for row in tried if row.technique == self.technique.name]
-        if any(self.gains_with & found.techniques.keys() - row.against.techniques.keys() for row in rows):
+        new = [self.gains_with & (found.techniques.keys() - row.against.techniques.keys()) for row in rows]
+        if new and all(new):
             return self
         looked = [row.settings for row in rows if worth_repeating(row.ratio)]
         return self.only(looked) if looked else None

@@ -138,8 +138,8 @@ class PairsBench:
         )
 
     def singles(self, plans: Sequence[Plan]) -> list[float]:
-        """Seconds per sample of one fresh process for each of ``plans``, started one after the other: one
-        block each, as in a pair. Enough to detect a slow process.
+        """Seconds per sample of one fresh process for each of ``plans``, started as in a pair: one block
+        each. Enough to detect a slow process.
 
         Raises MeasureFailed, ScriptOver, BudgetOver, PlanRefused, WorkerError.
         """
