@@ -522,6 +522,15 @@ def test_on_a_gpu_small_operators_are_launches(operators: int, launches: bool) -
         assert "compile" in names["overhead"].techniques
 
 
+def test_where_no_module_and_no_optimizer_tells_the_device_it_is_the_cpu_without_a_gpu() -> None:
+    """Weights that the script updates by hand, as the first part of PyTorch's tutorial on torch.nn does."""
+    seen = facts_with({"forward": 0.4, "backward": 0.4}, operators=400, roots=(), optimizers=())
+    assert "most of that is call overhead" in {c.name: c for c in find_causes(seen)}["overhead"].evidence
+    assert seen.on_cpu
+    with_a_gpu = replace(seen, machine=replace(seen.machine, accelerators=("H200",)))
+    assert (with_a_gpu.on_cpu, with_a_gpu.on_gpu) == (False, False)
+
+
 @pytest.mark.parametrize("operators", [None, 0, 100])
 def test_large_operators_compute(operators: int | None) -> None:
     seen = facts_with({"forward": 0.4, "backward": 0.4}, operators=operators)

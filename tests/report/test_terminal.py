@@ -14,7 +14,7 @@ from hasten.records.cause import Cause
 from hasten.records.caution import Caution
 from hasten.records.comparison import SingleSteps, StepDeparture
 from hasten.records.conclusion import Conclusion, Looks
-from hasten.records.observation import GpuMemory, Observation
+from hasten.records.observation import STEPS_IN_BACKWARD, GpuMemory, Observation
 from hasten.records.result import TuneResult
 from hasten.records.trial import Ratio
 from hasten.records.verdict import GuardVerdict, Invariants, TooLittleTime
@@ -22,7 +22,7 @@ from hasten.report.conclusion import conclusion_words
 from hasten.report.console import open_console
 from hasten.report.terminal import print_profile, print_tune
 
-from ..bench.made_up import loader, observation, root, step
+from ..bench.made_up import loader, observation, optimizer, root, step
 from .made_up import GAIN, GUARD_FAILED, HELD, NO_GAIN, NOT_CHECKED
 
 PLAN_PATH = Path(".hasten/train/plan.toml")
@@ -324,12 +324,24 @@ def test_a_profile_without_a_cause_gives_none() -> None:
     assert "Why" not in profile_report(observation())
 
 
+def test_an_optimizer_for_each_parameter_is_told_in_one_line() -> None:
+    few = (optimizer(name="SGD", parameters=7), optimizer(name="SGD", parameters=8))
+    many = (optimizer(name="Adam", parameters=100),) * 30
+    text = profile_report(observation(optimizers=(*few, *many)))
+    assert [line for line in text.splitlines() if line.startswith("updates by")] == [
+        "updates by SGD: 7 parameters",
+        "updates by SGD: 8 parameters",
+        "updates by Adam, 30 of them: 3,000 parameters",
+    ]
+
+
 @pytest.mark.parametrize(
     ("seen", "said"),
     [
         ({"cycle": 4}, "a step is one step of an optimizer; a block is 4 of them, after which"),
         ({"signature": (0, 4, 4)}, "of an optimizer, with 4 forward and 4 backward passes; times"),
         ({"optimizers": ()}, "a step is one backward pass (the script has no optimizer); times"),
+        ({"uses": (STEPS_IN_BACKWARD,)}, "a step is one backward pass, within which the optimizers step;"),
         ({"step_said": True}, "a step is what the script marks with hasten.step(); times"),
         ({"batch_size": None}, "times are compared per step, because the number of samples"),
     ],

@@ -37,6 +37,7 @@ OTHER_LOSSES = {
     "gan_three_backwards": "two losses make a critic's step, and their sum is printed",
     "one_backward_two_optimizers": "only one of two steps has a backward pass",
     "translation": "as above",
+    "per_sample_gradients": "no backward pass has a loss",
     "lbfgs": "many losses a step; the first is printed",
     "frozen_network": "as above",
     "accumulation_with_remainder": "each of four losses is divided by four; their sum is printed",
@@ -54,7 +55,7 @@ SWITCHED = ("dataset_in_ram", "batched_fetch", "bf16", "channels_last", "fused_o
 ALWAYS = {
     *("module_level", "gan_critic_steps", "lbfgs", "accumulation_with_remainder", "with_grad_scaler"),
     *("no_dataloader", "loader_workers_fork", "with_compile", "ddp_torchrun", "cross_validation"),
-    *("raw_tensors", "learning_rate_finder"),
+    *("raw_tensors", "learning_rate_finder", "steps_in_backward", "per_sample_gradients"),
     *("hf_trainer", "lightning_trainer"),
 }
 REFUSED_ALWAYS = {"scripted_root", "trains_in_children", "functional_call", "hangs", "raises"}

@@ -26,6 +26,7 @@ from hasten.plans.files import (
     read_plan,
     write_plan,
 )
+from hasten.records.observation import STEPS_IN_BACKWARD
 from hasten.records.plan import BASELINE, Plan, Settings
 from hasten.testing.technique_contract import CATALOG_SETTINGS
 from hasten.testing.workbench import workbench
@@ -229,3 +230,11 @@ def test_neither_of_two_takes_the_others_variables(first: str, second: str) -> N
     for name in (first, second):
         for key, value in environment_of(plan_of(name), here).items():
             assert both[key] == value or (key in LISTS and value in both[key].split(":")), key
+
+
+@pytest.mark.parametrize("name", ["batch_size", "fp16", "optimizer_in_backward", "processes"])
+def test_what_needs_gradients_after_the_backward_pass_is_refused_where_the_script_steps_within_it(
+    name: str,
+) -> None:
+    reasons = CATALOG[name].refuse(facts(uses=(STEPS_IN_BACKWARD,)))
+    assert any("step within the backward pass" in reason for reason in reasons)

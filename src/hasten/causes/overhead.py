@@ -18,9 +18,9 @@ def look(facts: Facts) -> Cause | None:
     if share < _LEAST_SHARE:
         return None
     of_calls = (
-        "most of that is call overhead. Compute all samples, or all positions of a sequence, at once"
-        if facts.on_cpu
-        else "the GPU waits while they are launched"
+        "the GPU waits while they are launched"
+        if facts.on_gpu
+        else "most of that is call overhead. Compute all samples, or all positions of a sequence, at once"
     )
     evidence = (
         f"{share:.0%} of a step is forward, loss and backward, in {operators_of(facts.observation):,.0f} "

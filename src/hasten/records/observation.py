@@ -102,6 +102,7 @@ class Step:
     new_model: bool = False  # one was called for the first time: another training may begin with it
 
 
+STEPS_IN_BACKWARD = "optimizer steps within the backward pass"
 PROFILER = "profiler"
 """The leftover that slows down all of a run, not only its passes."""
 

@@ -28,4 +28,4 @@ def seconds_each(observation: Observation) -> float:
 
 def small_operators(facts: Facts) -> bool:
     """Whether most of the step's computation is call overhead."""
-    return 0.0 < seconds_each(facts.observation) < (_SMALL if facts.on_cpu else _SMALL_ON_GPU)
+    return 0.0 < seconds_each(facts.observation) < (_SMALL_ON_GPU if facts.on_gpu else _SMALL)

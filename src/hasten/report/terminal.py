@@ -24,6 +24,7 @@ from .words import (
     gpu_memory_words,
     lasting_words,
     measured_words,
+    optimizer_lines,
     parameters_words,
     parts_words,
     rate_words,
@@ -232,9 +233,8 @@ def print_profile(
             f"reads {loader.dataset} ({role}): {size}, batches {_batches_words(loader)}, "
             f"{loader.workers} {'worker' if loader.workers == 1 else 'workers'}"
         )
-    for optimizer in observation.optimizers:
-        fused = ", fused" if optimizer.fused else ""
-        console.print(f"updates by {optimizer.name}: {optimizer.parameters:,} parameters{fused}")
+    for line in optimizer_lines(observation.optimizers):
+        console.print(line)
     for memory in observation.gpu_memory:
         console.print(gpu_memory_words(memory))
     for name, value in observation.metrics.items():

@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
 
-from ..records.observation import GpuMemory, Observation, Root
+from ..records.observation import STEPS_IN_BACKWARD, GpuMemory, Observation, Optimizer, Root
 from ..records.plan import Plan, Settings
 from ..records.result import Tried
 from ..records.trial import Ratio
 from ..units import seconds_words
 
 _MOST_NAMED = 8  # trainings of one script that are listed
+_MOST_LISTED = 4  # optimizers of one kind
 
 
 def ratio_words(ratio: Ratio | None) -> str:
@@ -99,6 +100,8 @@ def step_words(observation: Observation) -> str:
     """What counts as a step, what repeats, and what times are compared per."""
     if observation.step_said:
         step = "a step is what the script marks with hasten.step()"
+    elif STEPS_IN_BACKWARD in observation.uses:
+        step = "a step is one backward pass, within which the optimizers step"
     elif observation.optimizers:
         step = "a step is one step of an optimizer"
     else:
@@ -119,6 +122,24 @@ def _usual_words(counts: Sequence[int]) -> str:
         return "1"
     usual, times = Counter(counts).most_common(1)[0]
     return str(usual) if times > len(counts) / 2 else f"{min(counts)} to {max(counts)}"
+
+
+def optimizer_lines(optimizers: Sequence[Optimizer]) -> list[str]:
+    """What updates how many parameters. Many of one kind are one line: some scripts have one for each
+    parameter.
+    """
+    kinds: dict[tuple[str, bool], list[Optimizer]] = {}
+    for one in optimizers:
+        kinds.setdefault((one.name, one.fused), []).append(one)
+    lines = []
+    for (name, is_fused), alike in kinds.items():
+        fused = ", fused" if is_fused else ""
+        if len(alike) > _MOST_LISTED:
+            parameters = sum(one.parameters for one in alike)
+            lines.append(f"updates by {name}, {len(alike)} of them: {parameters:,} parameters{fused}")
+        else:
+            lines += [f"updates by {one.name}: {one.parameters:,} parameters{fused}" for one in alike]
+    return lines
 
 
 def trainings_words(observation: Observation) -> str:

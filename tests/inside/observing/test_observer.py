@@ -128,6 +128,21 @@ def test_what_a_closure_computes_unseen_is_not_the_updates_time(script: Script, 
     assert [step.phases()["other"] for step in steps] == [16, 16]
 
 
+def test_updates_within_a_backward_pass_are_no_steps_of_their_own(
+    script: Script, steps: list[RawStep]
+) -> None:
+    for _ in range(2):
+        script.forward(1)
+        began = script.observer.backward_begins()
+        for number in (3, 2):
+            script.clock.passes(4)
+            script.clock.passes(0.5)
+            script.observer.updated_within(0.5, number)
+        script.observer.backward_ends(began, [])
+    assert [(step.optimizer, step.forwards, step.backwards) for step in steps] == [(3, 1, 1)] * 2
+    assert [(step.backward, step.update, step.seconds) for step in steps] == [(8, 1, 10)] * 2
+
+
 def test_a_closure_does_not_hide_what_was_before_it(script: Script, steps: list[RawStep]) -> None:
     script.forward(1)
     script.backward(2)

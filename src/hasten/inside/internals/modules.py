@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from torch.nn.modules.conv import _ConvNd
     from torch.nn.modules.dropout import _DropoutNd
 
+FUNCTIONAL_CALL = "_functional_call"  # in torch.nn.utils.stateless: what torch.func.functional_call calls
 SAVE, LOAD = "_save_to_state_dict", "_load_from_state_dict"  # of a module's own parameters and buffers
 
 

@@ -51,6 +51,7 @@ PARTS = (
     Part("torch:Tensor", "_is_view", "which outputs can be written to in place", needed=False),
     Part(_MODULE, "_backward_pre_hooks", "whether the script has hooks on a module", made=True),
     Part("torch.nn.modules.module", "_has_any_global_hook", "whether the script has hooks on all modules"),
+    Part("torch.nn.utils.stateless", "_functional_call", "which model is trained by torch.func"),
     Part(_MODULE, "_save_to_state_dict", "checkpoints of a pruned model in full size", needed=False),
     Part(_MODULE, "_load_from_state_dict", "checkpoints of a pruned model in full size", needed=False),
     Part("torch.nn.modules.batchnorm", "_BatchNorm", "to recognise batch norm, of any number of dimensions"),

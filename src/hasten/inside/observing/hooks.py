@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..forked_children import spare_cuda_objects
-from ..internals.modules import compiled_call, put_call
+from ..internals.modules import FUNCTIONAL_CALL, compiled_call, put_call
 from ..seams import Args, Call, Kwargs
 from ..training import Training
 from .backward_call import OF_AUTOGRAD, OF_GRAD, OF_TENSOR, read_call
@@ -79,6 +79,7 @@ class Hooks:
         direct, bypassed = DirectCalls(training, observer), Bypassed(training)
         stepped: set[int] = set()  # ids of optimizers
         at_work: list[int] = []  # the step of one optimizer may call another's: together they are one step
+        began_within = 0.0  # when one began that steps within a backward pass
 
         @seams.watching
         def came(optimizer: Optimizer) -> None:
@@ -98,11 +99,14 @@ class Hooks:
             return __init__
 
         def begins(optimizer: Optimizer, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs] | None:
+            nonlocal began_within
             given = None
             try:
                 if id(optimizer) in at_work:  # its last step raised, so it never ended
                     del at_work[at_work.index(id(optimizer)) :]
-                if not at_work:
+                if not at_work and observer.in_backward:
+                    began_within = clock()
+                elif not at_work:
                     given = with_timed_closure(args, kwargs, observer.closure_took)
                     observer.update_begins()
                 at_work.append(id(optimizer))
@@ -118,7 +122,10 @@ class Hooks:
                     stepped.add(id(optimizer))
                     direct.stepped(training.serial_of(training.number_of(optimizer)))
                     bypassed.stepped(optimizer)
-                if not at_work:
+                if not at_work and observer.in_backward:
+                    training.steps_in_backward = True
+                    observer.updated_within(clock() - began_within, training.number_of(optimizer))
+                elif not at_work:
                     observer.update_ends(training.number_of(optimizer))
             except Exception as error:
                 seams.give_up(error)
@@ -150,7 +157,27 @@ class Hooks:
 
             return __call__
 
-        self._stop_discovery = self._training.seams.replace(module_class, "__call__", looking)
+        def looking_first(original: Call) -> Call:
+            """Before others take the place of the module's parameters."""
+
+            def _functional_call(module: Module, *args: object, **kwargs: object) -> object:
+                if not (observer.in_forward or observer.in_backward) and is_grad_enabled():
+                    consider(module, ())
+                return original(module, *args, **kwargs)
+
+            return _functional_call
+
+        stateless, replace = self._training.torch.nn.utils.stateless, self._training.seams.replace
+        undos = [
+            replace(stateless, FUNCTIONAL_CALL, looking_first),
+            replace(module_class, "__call__", looking),
+        ]
+
+        def stop() -> None:
+            for undo in undos:
+                undo()
+
+        self._stop_discovery = stop
 
     def _consider(self, module: Module, given: object) -> None:
         training = self._training

@@ -57,8 +57,8 @@ class RawStep:
 class Observer:
     """Collects one RawStep after another and passes each to ``on_step`` at the step's end.
 
-    A step ends with an optimizer's step or, if the script has no optimizer, with a backward pass. The time
-    of ``on_step`` itself is in no step's time.
+    A step ends with an optimizer's step or, if the script has no optimizer or optimizers step within the
+    backward pass, with a backward pass. The time of ``on_step`` itself is in no step's time.
 
     Its methods run once a step, when the script's own work has filled the caches. Then fetching code from
     memory costs more than arithmetic, so they call few functions.
@@ -72,7 +72,8 @@ class Observer:
         self._began = clock()
         self._forward_ended: float | None = None
         self._update_began = self._closure_took = 0.0
-        self._watched_before_update = 0.0
+        self._watched_before_update = self._updated_within = 0.0
+        self._first_within = -1  # the first optimizer that stepped within this backward pass
         self._pending = GivenBatches()  # not known yet whether they are trained on
         self._given = GivenBatches()  # this step trains on these
         self.passes = Passes()
@@ -144,9 +145,12 @@ class Observer:
         step = self._step
         if self.marks is not None:
             self.marks("-backward")
-        step.backward += clock() - began
+        step.backward += clock() - began - self._updated_within
         step.backwards += 1
         step.losses += losses
+        first, self._first_within, self._updated_within = self._first_within, -1, 0.0
+        if first >= 0:
+            self.step_ends(first)
 
     def differentiated(self, seconds: float) -> None:
         """Gradients were computed for this long that are differentiated again: not a pass of its own."""
@@ -182,6 +186,15 @@ class Observer:
             self._forward_ended += seconds
 
     # ---- optimizer and the step's end
+    def updated_within(self, seconds: float, optimizer: int) -> None:
+        """An optimizer stepped within the backward pass, as one for each parameter may: a hook on it calls
+        the step once its gradient is there.
+        """
+        self._step.update += seconds
+        self._updated_within += seconds
+        if self._first_within < 0:
+            self._first_within = optimizer
+
     def update_begins(self) -> None:
         if self.marks is not None:
             self.marks("+optimizer")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING
+
+from ..internals.modules import file_of_calls
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -51,23 +53,26 @@ def _called_directly(torch: ModuleType, module: Module) -> tuple[object, str]:
     """The module around ``module`` whose ``forward`` was called directly, and the line that did so.
 
     Every call of a module goes through our seam. So an outer module whose ``forward`` is on the stack,
-    outside any root, was not called as a module.
+    outside any root, was not called as a module, or it is not what is trained.
     """
     frame, found, where = sys._getframe(1), None, ""
+    of_calls = file_of_calls(torch)
     for _ in range(_FRAMES):
         code = frame.f_code
         if code.co_name == "forward" and code.co_argcount:
             owner = frame.f_locals.get(code.co_varnames[0])
             if _is_around(torch, owner, module):
                 caller = frame.f_back
-                found = owner
-                where = (
-                    f"{caller.f_code.co_filename}:{caller.f_lineno}" if caller is not None else "the script"
-                )
+                if caller is None or caller.f_code.co_filename != of_calls:
+                    found, where = owner, _place(caller)
         if frame.f_back is None:
             break
         frame = frame.f_back
     return found, where
+
+
+def _place(caller: FrameType | None) -> str:
+    return f"{caller.f_code.co_filename}:{caller.f_lineno}" if caller is not None else "the script"
 
 
 def _is_around(torch: ModuleType, owner: object, module: Module) -> bool:

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ...records.observation import STEPS_IN_BACKWARD
 from ..internals import compiler
 from ..seams import Call
 from ..training import Training
@@ -55,6 +56,8 @@ class Uses:
             names[EVALUATES_IN_TRAINING_MODE] = None
         if self._training is not None and self._training.differentiates_gradients:
             names[DIFFERENTIATES_GRADIENTS] = None
+        if self._training is not None and self._training.steps_in_backward:
+            names[STEPS_IN_BACKWARD] = None
         if self._compiles or self._compiles_function():
             names["compile"] = None
         return tuple(names)

@@ -28,6 +28,7 @@ import math
 from collections.abc import Callable
 
 from ...records.facts import Facts
+from ...records.observation import STEPS_IN_BACKWARD
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..training import Training
@@ -59,6 +60,8 @@ class BatchSize(Technique):
     def refuse(cls, facts: Facts) -> list[str]:
         if not facts.observation.optimizers:
             return ["the script has no torch optimizer whose learning rate could follow"]
+        if STEPS_IN_BACKWARD in facts.observation.uses:
+            return ["its optimizers step within the backward pass: no gradient is left to accumulate"]
         return []
 
     @classmethod

@@ -12,6 +12,7 @@ Source: https://docs.pytorch.org/docs/stable/amp.html
 from __future__ import annotations
 
 from ...records.facts import Facts
+from ...records.observation import STEPS_IN_BACKWARD
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..training import NotApplicable, Training
@@ -44,6 +45,8 @@ class Fp16(Technique):
         reasons = refuse_autocast(facts, _CPU_FLAGS, lacks)
         if "GradScaler" in facts.observation.uses:
             reasons.append("the script already uses GradScaler")
+        if STEPS_IN_BACKWARD in facts.observation.uses:
+            reasons.append("its optimizers step within the backward pass, while gradients are still scaled")
         if not facts.observation.optimizers:
             reasons.append("the script has no torch optimizer, whose overflowing steps could be skipped")
         return reasons

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...records.facts import Facts
+from ...records.observation import STEPS_IN_BACKWARD
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..training import NotApplicable, Training
@@ -46,6 +47,8 @@ class OptimizerInBackward(Technique):
         seen = facts.observation
         if not seen.optimizers:
             return ["the script has no torch optimizer"]
+        if STEPS_IN_BACKWARD in seen.uses:
+            return ["the script's optimizers step within the backward pass already"]
         reasons = [
             f"the script uses {name}, which needs all gradients before the step"
             for name in ("clipping", "GradScaler")

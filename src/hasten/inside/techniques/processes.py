@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from ...records.facts import Facts
 from ...records.machine import Machine
+from ...records.observation import STEPS_IN_BACKWARD
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..training import Training
@@ -69,6 +70,8 @@ class Processes(Technique):
             reasons.append("its training batches come from no DataLoader that takes samples by their indices")
         if not seen.optimizers:
             reasons.append("it trains without an optimizer of torch.optim")
+        if STEPS_IN_BACKWARD in seen.uses:
+            reasons.append("its optimizers step within the backward pass, before gradients could be averaged")
         if not facts.on_cpu and len(facts.machine.accelerators) < 2:
             reasons.append("it trains on the only GPU")
         if not reasons and not cls.options(facts):
