@@ -104,6 +104,8 @@ TUNABLE = (
           note="vmap over grad: how many samples there are is not seen"),
     shape("per_sample_gradients", 130, None, "Net", "SGD",
           note="grad inside vmap; the model's parameters are exchanged for others while it is called"),
+    shape("samples_its_proposals", 160, 16, "Detector", "SGD",
+          note="a dictionary of losses; draws as many random numbers as there are positive scores"),
     shape("adversarial_training", 140, 24, "Sequential", "SGD", note="two backward passes a step"),
     shape("closure_step", 150, 20, "Sequential", "SGD"),
     shape("lbfgs", 120, 200, "Sequential", "LBFGS",

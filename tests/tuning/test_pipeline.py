@@ -338,6 +338,26 @@ def test_where_all_hold_alone_one_of_those_goes_that_change_a_loss(
     assert len(result.plan.techniques) == 1
 
 
+@pytest.mark.parametrize(
+    ("what", "risk", "judged"),
+    [
+        ("streams", "close", [False, True]),
+        ("batches", "draws", [False, True]),
+        ("streams", "exact", [False]),
+        ("rates", "close", [False]),
+    ],
+)
+def test_a_training_whose_draws_noise_changes_is_compared_as_one_with_different_draws(
+    paper: Paper, what: str, risk: Risk, judged: list[bool]
+) -> None:
+    """A detector draws from its proposals, and rounding changes which ones these are."""
+    paper.effects = {"fused_optimizer": 0.5}
+    paper.unseen = [replace(unchecked("unrepeatable"), unsteady=(Difference(what, 2),))]
+    result = tune(request(risk=risk), Silent())
+    assert [draws for _, draws, *_ in paper.guarded] == judged
+    assert result.outcome == ("gain" if len(judged) > 1 else "not-checked")
+
+
 @pytest.mark.parametrize(("risk", "judged"), [("close", [False, True]), ("exact", [False])])
 def test_a_plan_that_draws_otherwise_is_judged_as_such_where_that_may_be(
     paper: Paper, risk: Risk, judged: list[bool]

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from .comparison import LossCurve, SingleSteps
 
+DRAWN = frozenset({"batches", "streams"})  # invariants that differ where different random numbers are drawn
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -96,6 +98,14 @@ class GuardVerdict:
     @property
     def unchecked(self) -> bool:
         return self.accuracy == "not checked"
+
+    @property
+    def parts_by_draws(self) -> bool:
+        """Whether two runs from one seed differed in random draws and what follows from them, and in nothing
+        else: a detector draws from its proposals, and rounding changes which ones these are.
+        """
+        parted = {difference.what for difference in self.unsteady}
+        return bool(parted) and parted <= DRAWN
 
     def differs_in(self, what: str) -> bool:
         """Whether an invariant of this kind differed (``Difference.what``)."""

@@ -83,14 +83,15 @@ def accuracy_words(guard: GuardVerdict) -> str:
             "Faster means more samples in the same time, not how soon the model is as good."
         )
     curve = guard.loss_curve
-    same = "batches, flags, learning rates and random draws"
+    same, explains = "batches, flags, learning rates and random draws", "rounding explains"
     if "streams" not in guard.invariants.compared:
         same = "flags and learning rates, different draws from the same distributions"
+        explains = "different draws explain"
     return (
         f"Accuracy held over {guard.steps} steps{_after(guard)}: same {same}; "
-        f"the loss stays within {percent_words(curve.deviation or 0.0, 2)} of plain's, where rounding "
-        f"explains {percent_words(curve.tolerance or 0.0, 2)}{_agreed(curve)}{_single_steps(guard.numerics)}"
-        f"{_evaluations(guard.numerics)}."
+        f"the loss stays within {percent_words(curve.deviation or 0.0, 2)} of plain's, where "
+        f"{explains} {percent_words(curve.tolerance or 0.0, 2)}{_agreed(curve)}"
+        f"{_single_steps(guard.numerics)}{_evaluations(guard.numerics)}."
     )
 
 

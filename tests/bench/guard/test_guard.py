@@ -207,7 +207,7 @@ def test_a_training_that_ends_sooner_fails() -> None:
 
 
 def test_a_script_that_does_not_repeat_itself_cannot_be_judged() -> None:
-    verdict = judge(training(), changed(2, streams="elsewhere"), training(), False, "float32")
+    verdict = judge(training(), changed(2, streams="elsewhere"), NOISY, False, "float32")
     (reason,) = reasons(verdict)
     assert "two runs from one seed differ" in reason
     assert "different random numbers were drawn (from step 2)" in reason
@@ -288,6 +288,7 @@ def test_a_training_that_could_not_be_watched_says_nothing_of_accuracy(why_not: 
     json.dumps(to_json(verdict), allow_nan=False)
 
 
+NOISY, DRAWN_ELSE = training(noise=FLOAT32), changed(2, streams="x")
 SILENT = changed(9, losses=[])
 NAN = changed(9, losses=(math.nan,))
 
@@ -296,8 +297,9 @@ NAN = changed(9, losses=(math.nan,))
 @pytest.mark.parametrize(
     ("trainings", "draws", "accuracy", "why_not"),
     [
-        ((training(), changed(2, streams="x"), training()), False, "not checked", "unrepeatable"),
-        ((training(), changed(2, modes=(Mode(False),)), training()), True, "not checked", "unrepeatable"),
+        ((training(), DRAWN_ELSE, NOISY), False, "not checked", "unrepeatable"),
+        ((training(), DRAWN_ELSE, changed(9, streams="y")), False, "not checked", "unrepeatable"),
+        ((training(), changed(2, modes=(Mode(False),)), NOISY), True, "not checked", "unrepeatable"),
         ((training(9), training(9), training(9)), False, "not checked", "short"),
         (([], [], []), False, "not checked", "short"),
         ((training(30), training(9), training(30)), False, "not checked", "noise"),
@@ -316,6 +318,26 @@ def test_what_nothing_can_be_said_of_is_not_called_lost(
     verdict = judge(*trainings, draws, "float32")
     assert (verdict.accuracy, verdict.why_not) == (accuracy, why_not)
     assert reasons(verdict)
+
+
+@pytest.mark.parametrize("parted", [changed(2, streams="x"), changed(2, losses=[]), training(9)])
+def test_a_plan_that_trains_the_same_bit_for_bit_holds_where_noise_parts_the_training(parted: Trace) -> None:
+    verdict = judge(training(), parted, training(), False, "float32")
+    assert (verdict.accuracy, verdict.steps, verdict.loss_curve.deviation) == ("held", len(training()), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("unsteady", "by_draws"),
+    [
+        ((), False),
+        ((Difference("streams", 2),), True),
+        ((Difference("batches", 13), Difference("streams", 2)), True),
+        ((Difference("streams", 2), Difference("rates", 3)), False),
+        ((Difference("steps", counts=(40, 41)),), False),
+    ],
+)
+def test_what_parts_by_random_draws_alone(unsteady: tuple[Difference, ...], by_draws: bool) -> None:
+    assert GuardVerdict("not checked", why_not="unrepeatable", unsteady=unsteady).parts_by_draws == by_draws
 
 
 @pytest.mark.attack("truth")

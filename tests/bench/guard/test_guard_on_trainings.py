@@ -24,6 +24,7 @@ from hasten.report.guard import reasons
 from tests.bench.made_up import PRECISIONS
 from tests.bench.real_workers import one_thread, trials_for
 from tests.inside.distributed.forked import workers_forked
+from tests.scripts.shapes import FOLDER as SHAPES_FOLDER
 
 # The first argument plants a fault into an otherwise equal training.
 TRAINING = """
@@ -242,3 +243,15 @@ def test_the_bias_before_a_batch_norm_is_not_missed(tmp_path: Path, optimizer: s
         verdict = guard(trials, Plan({"drop_bias": {}}), draws=False, precision="float32", seed=5, steps=60)
     assert verdict.passed, reasons(verdict)
     assert verdict.numerics.held
+
+
+@pytest.mark.thorough
+def test_a_detector_draws_what_its_scores_say_so_a_lower_precision_is_compared_by_its_draws(
+    tmp_path: Path,
+) -> None:
+    detector = SHAPES_FOLDER / "samples_its_proposals.py"
+    for draws, accuracy in ((False, "not checked"), (True, "held")):
+        with trials_for(tmp_path, detector.read_text()) as trials:
+            verdict = guard(trials, Plan({"bf16": {}}), draws, "bfloat16", seed=1, steps=60)
+        assert verdict.accuracy == accuracy, reasons(verdict)
+        assert verdict.parts_by_draws != draws

@@ -15,7 +15,7 @@ from statistics import fmean
 
 from ...records.comparison import LossCurve, SingleSteps
 from ...records.trace import Trace
-from ...records.verdict import Difference, GuardVerdict, Invariants
+from ...records.verdict import DRAWN, Difference, GuardVerdict, Invariants
 from .checked_steps import LEAST_STEPS, Check, Watched
 from .evaluations import judge_evaluations
 from .single_steps import judge_steps
@@ -107,6 +107,9 @@ def judge(
     steps = min(len(reference), len(perturbed))
     unsteady = differing(reference[:steps], perturbed[:steps], draws)
     found = differing(reference, candidate, draws)
+    if unsteady and _is_identical(reference, candidate):
+        unsteady, perturbed, others = [], reference, ()  # noise parts the training, and this plan makes none
+        steps = len(reference)
     if draws and same_samples(reference, perturbed) and not same_samples(reference, candidate):
         found.append(Difference("samples"))  # which a different order alone cannot cause
     several = [one[:steps] for one in (perturbed, *others)]
@@ -118,7 +121,7 @@ def judge(
     return GuardVerdict(
         accuracy="not checked" if why_not else "held" if held else "not held",
         steps=steps,
-        invariants=Invariants(tuple(key for key in _COMPARED if not (draws and key in _DRAWN)), tuple(found)),
+        invariants=Invariants(tuple(key for key in _COMPARED if not (draws and key in DRAWN)), tuple(found)),
         loss_curve=replace(curve, precision=precision),
         why_not=why_not,
         needed=LEAST_STEPS if why_not in ("short", "noise") else None,
@@ -159,13 +162,19 @@ def _why_not(
     return ""
 
 
+def _is_identical(reference: Trace, candidate: Trace) -> bool:
+    """Whether the plan's training is the baseline's, with every loss the same bit for bit."""
+    if not reference or differing(reference, candidate, draws=False):
+        return False
+    return not any(_departures(reference, candidate))
+
+
 def _by_samples(trace: Trace) -> Trace:
     """Batches as their samples in order, as if no process saw a whole batch."""
     return [replace(step, batches=tuple(" ".join(batch.digests) for batch in step.samples)) for step in trace]
 
 
 _COMPARED = ("batches", "modes", "rates", "optimizer", "streams")
-_DRAWN = ("batches", "streams")  # what a plan that draws different random numbers may change
 
 
 def differing(a: Trace, b: Trace, draws: bool) -> list[Difference]:
@@ -174,7 +183,7 @@ def differing(a: Trace, b: Trace, draws: bool) -> list[Difference]:
     if len(a) != len(b):
         found.append(Difference("steps", counts=(len(a), len(b))))
     for key in _COMPARED:
-        if draws and key in _DRAWN:
+        if draws and key in DRAWN:
             continue
         steps = enumerate(zip(a, b, strict=False), 1)
         first = next((n for n, (x, y) in steps if getattr(x, key) != getattr(y, key)), None)
