@@ -307,7 +307,7 @@ NAN = changed(9, losses=(math.nan,))
         ((training(9), training(9), training(7)), False, "not held", ""),
         ((training(), training(), SILENT), False, "not held", ""),
         ((training(), training(), NAN), False, "not held", ""),
-        ((training(), NAN, training()), False, "not checked", "no losses"),
+        ((training(), NAN, NOISY), False, "not checked", "no losses"),
         ((SILENT, training(), training()), False, "not checked", "no losses"),
         ((training(), training(), with_losses(lambda _: 2.0)), False, "not held", ""),
     ],
