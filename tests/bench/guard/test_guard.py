@@ -302,7 +302,7 @@ NAN = changed(9, losses=(math.nan,))
         ((training(), changed(2, modes=(Mode(False),)), NOISY), True, "not checked", "unrepeatable"),
         ((training(9), training(9), training(9)), False, "not checked", "short"),
         (([], [], []), False, "not checked", "short"),
-        ((training(30), training(9), training(30)), False, "not checked", "noise"),
+        ((training(30), training(9), training(30, noise=FLOAT32)), False, "not checked", "noise"),
         ((training(30), training(9), training(7)), False, "not held", ""),
         ((training(9), training(9), training(7)), False, "not held", ""),
         ((training(), training(), SILENT), False, "not held", ""),

@@ -108,7 +108,7 @@ def judge(
     unsteady = differing(reference[:steps], perturbed[:steps], draws)
     found = differing(reference, candidate, draws)
     finite = all(map(math.isfinite, _departures(reference[:steps], perturbed[:steps])))
-    if (unsteady or not finite) and _is_identical(reference, candidate):
+    if (unsteady or not finite or steps < len(reference)) and _is_identical(reference, candidate):
         unsteady, perturbed, others = [], reference, ()  # noise parts the training, and this plan makes none
         steps = len(reference)
     if draws and same_samples(reference, perturbed) and not same_samples(reference, candidate):
