@@ -95,5 +95,22 @@ def test_a_search_that_has_found_nothing_goes_on_once(
     assert all(told.nothing_found)
 
 
+@pytest.mark.parametrize(("most", "grows"), [(600.0, True), (280.0, False), (0.0, False)])
+def test_a_clear_gain_whose_end_does_not_fit_makes_it_grow(
+    most: float, grows: bool, request_of: TuneRequest
+) -> None:
+    """A detector in bf16 was 1.30 times faster, and left out although the budget could grow."""
+    budget, told = budget_after(170.0, Known(10.0, {"compile": 20.0}), 200.0), Told()
+    time = SearchTime(
+        budget, lambda: BASELINE, Allowance(budget, replace(request_of, budget_most=most), told)
+    )
+    assert not time.affords_end(PLAN)
+    assert time.leave_end(PLAN) is time.affords_end(PLAN) is grows
+    assert told.budgets == ([budget.seconds] if grows else [])
+    assert (budget.seconds > 200.0) is grows
+
+
 def test_a_budget_that_somebody_named_does_not_grow() -> None:
     assert not SearchTime(budget_after(130.0), lambda: BASELINE).search_on()
+    late = SearchTime(budget_after(170.0, Known(10.0, {"compile": 20.0}), 200.0), lambda: BASELINE)
+    assert not late.leave_end(PLAN)

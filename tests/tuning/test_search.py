@@ -262,6 +262,21 @@ def test_a_search_that_could_not_have_found_anything_does_not_go_on() -> None:
     assert (list(search.untried), left.asked) == (["c"], 0)
 
 
+@pytest.mark.parametrize(("ratio", "kept"), [(0.7, True), (0.98, False)])
+def test_a_clear_gain_is_given_the_time_that_its_end_takes(ratio: float, kept: bool) -> None:
+    class Short(Deadline):
+        def affords_end(self, plan: Plan) -> bool:
+            return False
+
+        def leave_end(self, plan: Plan) -> bool:
+            return True
+
+    search = search_over(ScriptedBench({"a": ratio}), Short(100.0))
+    assert search.run([candidate("a")]) == (plan_of("a") if kept else BASELINE)
+    (row,) = search.tried
+    assert row.reason.decision == ("" if kept else "too late")
+
+
 class OfStarts(SlowBench):
     """The technique named "early" shortens the start alone."""
 

@@ -44,6 +44,10 @@ class TimeLeft(Protocol):
         """Whether ``plan`` could still be checked and confirmed, were it found now."""
         ...
 
+    def leave_end(self, plan: Plan) -> bool:
+        """The same for a plan that is clearly faster, for which there may be more time now."""
+        ...
+
     def enough_for(self, plan: Plan, seconds: float) -> float | None:
         """The budget under which ``plan`` could be found in ``seconds`` from now on; None if none can be
         named.
@@ -127,12 +131,14 @@ class Comparisons:
     def judged(self, trial: Trial, kept: bool, whole: Plan) -> tuple[bool, Reason]:
         """Whether a winner is adopted, and why. ``whole``: the plan that would result. If its set-up takes
         too long to fit the end into the budget, it is left out, and the budget that would do is named. A
-        slow set-up is paid in every process that follows, so its gain must be clear.
+        slow set-up is paid in every process that follows, so its gain must be clear; for a clear gain a
+        budget that nobody named grows.
         """
-        reason = reason_of(trial, kept)
-        if kept and _slow_to_set_up(trial) and trial.upper() >= CLEAR_BELOW:
+        reason, clear = reason_of(trial, kept), trial.upper() < CLEAR_BELOW
+        if kept and _slow_to_set_up(trial) and not clear:
             return False, replace(reason, decision="too small")
-        if not kept or self._deadline.affords_end(whole):
+        fits = self._deadline.leave_end if clear else self._deadline.affords_end
+        if not kept or fits(whole):
             return kept, reason
         return False, replace(reason, decision="too late", budget=self._deadline.enough_for(whole, 0.0))
 

@@ -39,6 +39,12 @@ class Deadline:
         """Whether ``plan`` could still be checked and confirmed if it were found now."""
         return True
 
+    def leave_end(self, plan: Plan) -> bool:
+        """Called with a plan that is clearly faster: whether it can be checked and confirmed, perhaps as
+        there is more time now.
+        """
+        return self.affords_end(plan)
+
     def search_on(self) -> bool:
         """Called where nothing was found, and the next does not fit: whether there is more time now."""
         return False

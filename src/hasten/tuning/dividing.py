@@ -73,6 +73,18 @@ class Allowance:
         if grown > before:
             self._grow(grown)
 
+    def leave_end(self, plan: Plan) -> bool:
+        """Grow the budget if that leaves time to check and confirm ``plan``; whether it does."""
+        budget, before = self.budget, self.budget.seconds
+        while not budget.affords_end(plan) and budget.seconds + _TENS <= self.request.budget_most:
+            budget.seconds += _TENS
+        if not budget.affords_end(plan):
+            budget.seconds = before
+            return False
+        if budget.seconds > before:
+            self._grow(budget.seconds)
+        return True
+
     def search_on(self) -> bool:
         """Grow the budget, once, as the search would end with nothing found; whether it has grown."""
         grown = min(_ON * self.budget.seconds, self.request.budget_most)

@@ -43,6 +43,12 @@ class SearchTime:
         """Called where nothing was found, and the next does not fit: whether there is more time now."""
         return self.allowance is not None and self.allowance.search_on()
 
+    def leave_end(self, plan: Plan) -> bool:
+        """Called with a plan that is clearly faster: whether it can be checked and confirmed, perhaps as
+        there is more time now.
+        """
+        return self.affords_end(plan) or (self.allowance is not None and self.allowance.leave_end(plan))
+
     def affords_end(self, plan: Plan) -> bool:
         """Whether ``plan`` could still be checked and confirmed if it were found now."""
         return self.budget.affords_end(plan)
