@@ -23,6 +23,7 @@ from hasten.tuning.search import Search
 from tests.bench.made_up import facts, loader, step, trial, watched_run
 from tests.tuning.searches import ENDLESS
 
+FORWARD = (step(shares={"forward": 1.0}),) * 30
 FUSED, FETCH = CATALOG["fused_optimizer"], CATALOG["batched_fetch"]
 
 
@@ -71,8 +72,8 @@ def test_a_wait_that_comes_every_few_steps_counts_by_its_mean() -> None:
 @pytest.mark.parametrize(
     "unknown",
     [
-        facts(steps=(step(shares={"forward": 1.0}),) * 30, loaders=(loader(workers=2),)),
-        facts(steps=(step(shares={"forward": 1.0}),) * 30, roots=(), optimizers=()),  # on no known device
+        facts(steps=FORWARD, loaders=(loader(workers=2),)),
+        facts({"accelerators": ("H200",)}, steps=FORWARD, roots=(), optimizers=()),  # on no known device
         facts(steps=()),
     ],
 )
