@@ -157,6 +157,35 @@ def test_worker_processes_are_tried_with_threads_that_leave_them_cores() -> None
     assert kept.techniques["threads"] == {"count": 3}  # what was found before stays
 
 
+@pytest.mark.parametrize(("risk", "ruled_out", "carried"), [
+    ("close", {}, {"dataset_in_ram", "batched_fetch"}),
+    ("exact", {}, {"dataset_in_ram", "batched_fetch"}),
+    ("close", {"dataset_in_ram": "without"}, {"batched_fetch"}),
+])  # fmt: skip
+def test_no_workers_are_tried_first_with_what_then_keeps_the_samples(
+    risk: Risk, ruled_out: dict[str, str], carried: set[str]
+) -> None:
+    """Most tutorials read small pictures by worker processes, which take processors from the training."""
+    seen = facts(loaders=(loader(workers=4, random=""),))
+    candidates, refused = choose(seen, [], risk, ruled_out)
+    (workers,) = [one for one in candidates if one.technique.name == "loader_workers"]
+    assert workers.options[0] == {"count": 0}
+    assert workers.carries == carried
+    plan = workers.added_to(Plan({}), 0)
+    assert set(plan.techniques) == {*carried, "loader_workers"}
+    assert not carried & set(workers.added_to(Plan({}), 1).techniques)
+    assert {row.technique for row in refused} >= carried, "by themselves they do not apply"
+    assert set(workers.added_to(Plan({"sample_store": {}}), 0).techniques) >= carried
+
+
+@pytest.mark.parametrize("other", [{"samples": 10**9}, {"random": "it is drawn anew"}])
+def test_samples_that_are_not_kept_are_no_reason_to_try_no_workers_first(other: dict[str, Any]) -> None:
+    seen = facts(loaders=(replace(loader(workers=4, random=""), **other),))
+    (workers,) = [one for one in choose(seen, [], "close")[0] if one.technique.name == "loader_workers"]
+    assert workers.carries == frozenset()
+    assert workers.options[-1] == {"count": 0}
+
+
 def test_threads_that_the_user_has_set_are_left_alone() -> None:
     found = facts(threads=16)
     mine = replace(found, machine=replace(found.machine, environment={"OMP_NUM_THREADS": "16"}))

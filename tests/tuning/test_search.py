@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hasten.bench.fake import ScriptedBench
+from hasten.inside.techniques.catalog import CATALOG
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.reasons import WhyNot
 from hasten.records.result import Refused, Tried
@@ -725,3 +726,21 @@ def test_the_lower_end_of_each_gain_says_how_much_its_claim_will_need() -> None:
     (row,) = [row for row in search.tried if row.kept]
     assert row.ratio is not None
     assert told.gains == [1 / row.ratio.high]
+
+
+def no_workers() -> Candidate:
+    """Samples are kept in memory where no worker processes read them."""
+    kept = plan_of("dataset_in_ram")
+    return Candidate(CATALOG["loader_workers"], [{"count": 0}], [kept], carries=frozenset(kept.techniques))
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_what_applies_only_with_another_goes_with_it(stays: bool) -> None:
+    whole = plan_of("dataset_in_ram").adding("loader_workers", {"count": 0}).adding("a", {})
+    together = {} if stays else {frozenset(whole.techniques): 0.6}  # more than "a" takes alone
+    bench = ScriptedBench({"dataset_in_ram": 0.7, "a": 0.5}, together=together)
+    found = search_over(bench).run([no_workers(), candidate("a"), candidate("b")])
+    assert found == (whole if stays else plan_of("a"))
+    assert not stays or (plan_of("a"), whole) in bench.asked
+    for plan in (plan for pair in bench.asked for plan in pair):
+        assert "loader_workers" in plan.techniques or "dataset_in_ram" not in plan.techniques

@@ -12,15 +12,24 @@ from ..bench.comparing.decisions import excludes_gain, gains, likely
 from ..records.plan import Plan
 from ..records.reasons import Reason, WhyNot
 from ..records.trial import Trial
+from .candidate import Candidate
 from .comparisons import Comparisons
 from .reasons import reason_of
 
 
 class Ablation:
-    """Judges what a search has kept. ``proven``: techniques that gained alone at least once."""
+    """Judges what a search has kept. ``proven``: techniques that gained alone at least once. What a candidate
+    carries goes with it.
+    """
 
-    def __init__(self, comparisons: Comparisons, proven: Collection[str]) -> None:
+    def __init__(
+        self,
+        comparisons: Comparisons,
+        proven: Collection[str],
+        candidates: Sequence[Candidate] = (),
+    ) -> None:
         self._comparisons = comparisons
+        self._carried = {one.technique.name: one.carries for one in candidates}
         self._proven = frozenset(proven)
         self._undecided: dict[str, Plan] = {}  # by name: the plan it was in
 
@@ -52,6 +61,8 @@ class Ablation:
         stayed: list[str] = []
         while waiting:
             name = waiting.pop(0)
+            if name not in plan.techniques:  # it went with what carried it
+                continue
             plan = self._judged(plan, name)
             if name in plan.techniques:
                 stayed.append(name)
@@ -62,7 +73,7 @@ class Ablation:
     def once_more(self, plan: Plan) -> Plan:
         """Repeat the comparisons that could not tell, if there is time."""
         for name in [name for name, where in self._undecided.items() if where == plan]:
-            if name in plan.techniques and self._comparisons.affords(plan.without(name), plan):
+            if name in plan.techniques and self._comparisons.affords(self._without(plan, name), plan):
                 plan = self._judged(plan, name)
         return plan
 
@@ -76,7 +87,7 @@ class Ablation:
         return self._judged(plan, name, alone=True)
 
     def _judged(self, plan: Plan, name: str, alone: bool = False) -> Plan:
-        without = plan.without(name)
+        without = self._without(plan, name)
         if not self._comparisons.affords(without, plan):
             self._undecided.pop(name, None)
             self._comparisons.leave_out(name, WhyNot("no time in combination"))
@@ -85,6 +96,9 @@ class Ablation:
         kept, reason = self._verdict(trial, name, alone)
         self._comparisons.record(name, plan.techniques[name], trial, kept, reason, ablation=True)
         return plan if kept else without
+
+    def _without(self, plan: Plan, name: str) -> Plan:
+        return plan.only(plan.techniques.keys() - {name, *self._carried.get(name, ())})
 
     def _verdict(self, trial: Trial, name: str, alone: bool) -> tuple[bool, Reason]:
         """Whether it stays, and why."""

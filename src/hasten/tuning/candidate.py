@@ -18,7 +18,8 @@ _EXPENSIVE = 4  # times what is switched within one process
 class Candidate:
     """``together_with`` holds, for each of ``options``, what to try it with; empty: nothing. ``share``: the
     share of a run taken by the parts that it shortens, if these are not steps and the share is
-    known. ``gains_with``: techniques whose adoption is a reason to try it once more.
+    known. ``gains_with``: techniques whose adoption is a reason to try it once more. ``carries``: those
+    that apply only in combination with some of its options.
     """
 
     technique: type[Technique]
@@ -26,6 +27,7 @@ class Candidate:
     together_with: Sequence[Plan] = ()
     share: float | None = None
     gains_with: frozenset[str] = frozenset()
+    carries: frozenset[str] = frozenset()
 
     @property
     def outside_steps(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 from ..inside.techniques.base import RISKS, Risk, Technique
@@ -65,10 +65,42 @@ def choose(
     in_turn = sorted(accepted, key=lambda technique: _turn(technique, causes))
     for technique in _with_starts_in_place(in_turn, early):
         options = _within(risk, technique, facts)
-        together_with = [Plan(technique.together_with(settings, facts)).only(names) for settings in options]
-        share, gains_with = shares[technique.name], technique.gains_with(facts)
-        candidates.append(Candidate(technique, options, together_with, share, gains_with))
+        ruled = {*names, *(ruled_out or ())}
+        carried = [_carried(technique, settings, facts, risk, ruled) for settings in options]
+        order = sorted(range(len(options)), key=lambda number: not carried[number])  # what carries some first
+        together_with = [
+            Plan({**technique.together_with(options[n], facts), **carried[n]}).only({*names, *carried[n]})
+            for n in order
+        ]
+        candidates.append(
+            Candidate(
+                technique,
+                [options[n] for n in order],
+                together_with,
+                shares[technique.name],
+                technique.gains_with(facts),
+                frozenset(name for some in carried for name in some),
+            )
+        )
     return candidates, refused
+
+
+def _carried(
+    technique: type[Technique], settings: Settings, facts: Facts, risk: Risk, ruled: Set[str]
+) -> dict[str, Settings]:
+    """What applies only once ``settings`` are in force, with its first settings. ``ruled``: techniques that
+    apply by themselves, or must not be tried.
+    """
+    under = technique.facts_under(settings, facts)
+    if under == facts:
+        return {}
+    found = {}
+    for name, other in CATALOG.items():
+        if name not in ruled and not other.not_tried and not other.refuse(under):
+            first = other.options(under)[0]
+            if RISKS.index(other.risk_of(first, under)) <= RISKS.index(risk):
+                found[name] = first
+    return found
 
 
 def share_of(technique: type[Technique], facts: Facts) -> float | None:

@@ -68,11 +68,13 @@ def conclude(found: Found) -> TuneResult:
     unchecked = trial is None and verdict is not None and verdict.unchecked
     seconds, samples = step_seconds(observation), samples_per_step(observation)
     ratio = stated(trial) if trial is not None and claimed else None
+    plan = trial.b if trial is not None and claimed else BASELINE
+    others = [row for row in found.refused if row.technique not in plan.techniques]
     late = [Refused(name, (WhyNot("no time", budget=enough),)) for name, enough in found.untried.items()]
     return TuneResult(
         outcome="gain" if claimed else "not-checked" if unchecked else "no-gain",
         reason=_reason(found, claimed),
-        plan=trial.b if trial is not None and claimed else BASELINE,
+        plan=plan,
         speedup=ratio.inverted() if ratio is not None else None,
         ratio=ratio,
         pace=tuned_pace(trial) if trial is not None and claimed else None,
@@ -85,7 +87,7 @@ def conclude(found: Found) -> TuneResult:
         baseline_samples_per_second=samples / seconds if samples else None,
         observation=observation,
         tried=tuple(found.tried),
-        refused=(*found.refused, *late),
+        refused=(*others, *late),
         guard=verdict,
         setup_seconds=trial.setup_seconds if trial is not None and claimed else 0.0,
         lasting_seconds=trial.lasting_seconds if trial is not None and claimed else 0.0,

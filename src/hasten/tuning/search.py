@@ -85,7 +85,7 @@ class Search:
         for candidate in singly:
             names = self._try(candidate.only(candidate.options[:1]), self._comparisons.seconds_left)
             adopted += [names] if names else []
-        ablation = Ablation(self._comparisons, {names[0] for names in adopted if len(names) == 1})
+        ablation = Ablation(self._comparisons, {n[0] for n in adopted if len(n) == 1}, candidates)
         late = [name for name in joined if name not in before]
         self.found = ablation.whole(self.found, adopted, late, [c.technique.name for c in steadying])
         for candidate in (*steadying, *(c for c in joint if c.technique.name in self.found.techniques)):

@@ -96,6 +96,13 @@ class Technique:
         return {}
 
     @classmethod
+    def facts_under(cls, settings: Settings, facts: Facts) -> Facts:
+        """The facts as they are once these settings are in force, as far as other techniques apply only
+        then: those are tried together with it.
+        """
+        return facts
+
+    @classmethod
     def gains_with(cls, facts: Facts) -> frozenset[str]:
         """Other techniques in combination with which it may gain though it did not without them: where one
         is adopted after it was tried, it is tried once more.

@@ -22,6 +22,7 @@ import multiprocessing
 import os
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from multiprocessing.reduction import ForkingPickler
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -116,6 +117,17 @@ class LoaderWorkers(Technique):
         return (
             {"threads": {"count": count}} if settings["count"] and count < facts.observation.threads else {}
         )
+
+    @classmethod
+    def facts_under(cls, settings: Settings, facts: Facts) -> Facts:
+        """Without worker processes, the training process may keep its samples. Where they are made with
+        random draws, most of the work is left, and all of it would be the training process's.
+        """
+        seen, loaders = facts.observation, facts.observation.training_loaders
+        if settings["count"] or not any(one.workers for one in loaders) or any(one.random for one in loaders):
+            return facts
+        here = [replace(one, workers=0) if one.training else one for one in seen.loaders]
+        return replace(facts, observation=replace(seen, loaders=tuple(here)))
 
     @classmethod
     def check(cls, settings: Settings) -> None:
