@@ -175,6 +175,8 @@ def test_no_workers_are_tried_first_with_what_then_keeps_the_samples(
     assert set(plan.techniques) == {*carried, "loader_workers"}
     assert not carried & set(workers.added_to(Plan({}), 1).techniques)
     assert {row.technique for row in refused} >= carried, "by themselves they do not apply"
+    order = names(seen, [INPUT], risk)
+    assert order.index("loader_workers") < order.index("sample_store")
     assert set(workers.added_to(Plan({"sample_store": {}}), 0).techniques) >= carried
 
 

@@ -59,17 +59,17 @@ def choose(
         else:
             accepted.append(technique)
     names = {technique.name for technique in accepted}
+    ruled = {*names, *(ruled_out or ())}
+    carried = {one.name: _carried(one, facts, risk, ruled) for one in accepted}
     candidates = []
     shares = {technique.name: share_of(technique, facts) for technique in accepted}
     early = {name for name, share in shares.items() if (share or 0.0) >= _LARGE_START}
-    in_turn = sorted(accepted, key=lambda technique: _turn(technique, causes))
+    in_turn = sorted(accepted, key=lambda one: _turn(one, causes, any(carried[one.name])))
     for technique in _with_starts_in_place(in_turn, early):
-        options = _within(risk, technique, facts)
-        ruled = {*names, *(ruled_out or ())}
-        carried = [_carried(technique, settings, facts, risk, ruled) for settings in options]
-        order = sorted(range(len(options)), key=lambda number: not carried[number])  # what carries some first
+        options, along = _within(risk, technique, facts), carried[technique.name]
+        order = sorted(range(len(options)), key=lambda number: not along[number])  # what carries some first
         together_with = [
-            Plan({**technique.together_with(options[n], facts), **carried[n]}).only({*names, *carried[n]})
+            Plan({**technique.together_with(options[n], facts), **along[n]}).only({*names, *along[n]})
             for n in order
         ]
         candidates.append(
@@ -79,19 +79,26 @@ def choose(
                 together_with,
                 shares[technique.name],
                 technique.gains_with(facts),
-                frozenset(name for some in carried for name in some),
+                frozenset(name for some in along for name in some),
             )
         )
     return candidates, refused
 
 
 def _carried(
-    technique: type[Technique], settings: Settings, facts: Facts, risk: Risk, ruled: Set[str]
-) -> dict[str, Settings]:
-    """What applies only once ``settings`` are in force, with its first settings. ``ruled``: techniques that
-    apply by themselves, or must not be tried.
+    technique: type[Technique], facts: Facts, risk: Risk, ruled: Set[str]
+) -> list[dict[str, Settings]]:
+    """For each of its options, what applies only once that is in force, with its first settings. ``ruled``:
+    techniques that apply by themselves, or must not be tried.
     """
-    under = technique.facts_under(settings, facts)
+    return [
+        _applying(technique.facts_under(settings, facts), facts, risk, ruled)
+        for settings in _within(risk, technique, facts)
+    ]
+
+
+def _applying(under: Facts, facts: Facts, risk: Risk, ruled: Set[str]) -> dict[str, Settings]:
+    """What applies where these are the facts, unless they are no others."""
     if under == facts:
         return {}
     found = {}
@@ -200,13 +207,16 @@ def _needs_processes(technique: type[Technique]) -> bool:
     return technique.scope != "live" and "steps" in technique.parts and not technique.steadies
 
 
-def _turn(technique: type[Technique], causes: Sequence[Cause]) -> tuple[bool, bool, float, bool, int]:
+def _turn(
+    technique: type[Technique], causes: Sequence[Cause], carries: bool
+) -> tuple[bool, bool, float, bool, bool, int]:
     """Sort key: by what the causes suggest, most expensive first, with what is slow to set up at the end of
     that. What needs new processes comes after everything live or, if it answers the most expensive cause,
-    after what is live for that cause.
+    after what is live for that cause; what ``carries`` others comes before others like it, which may exclude
+    those.
     """
     shares = [cause.share for cause in causes if technique.name in cause.techniques]
     share, largest = max(shares, default=0.0), max((cause.share for cause in causes), default=0.0)
     fresh = technique.scope != "live"
     late = fresh and (share < largest or share < _LARGE_SHARE)
-    return (late, technique.slow_to_set_up, -share, fresh, list(CATALOG).index(technique.name))
+    return (late, technique.slow_to_set_up, -share, fresh, not carries, list(CATALOG).index(technique.name))
