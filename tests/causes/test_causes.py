@@ -22,9 +22,10 @@ from hasten.causes import (
     rollouts,
     threads,
     waiting,
+    workers,
 )
 from hasten.records.facts import Facts
-from hasten.records.observation import Leftover, Wait
+from hasten.records.observation import Leftover, Processors, Wait
 from hasten.records.whole_run import Part, WatchedRun
 from tests.bench.made_up import facts, loader, root, step, watched_run
 from tests.bench.made_up import optimizer as an_optimizer
@@ -499,6 +500,32 @@ def test_float64_is_told_before_the_computing_that_is_left() -> None:
 )
 def test_float64_is_no_cause_where_not_all_is_computed_in_it(more: dict[str, Any]) -> None:
     assert double_precision.look(facts_with({"forward": 0.9}, **more)) is None
+
+
+# ---- workers
+@pytest.mark.parametrize(
+    ("used", "share"),
+    [
+        (Processors(own=2.7, workers=0.9), 0.25 * 0.8),
+        (Processors(own=1.0, workers=0.9), None),  # of four: two are idle
+        (Processors(own=3.9, workers=0.1), None),
+        (None, None),
+    ],
+)
+def test_workers_of_a_loader_take_processors_from_the_training(
+    used: Processors | None, share: float | None
+) -> None:
+    """What a step waits for data is told by itself."""
+    shares = {"data": 0.2, "forward": 0.8}
+    seen = facts_with(shares, processors=used, loaders=(loader(workers=3),))
+    cause = workers.look(seen)
+    assert (cause.share if cause is not None else None) == (pytest.approx(share) if share else None)
+    if cause is not None:
+        assert "by 3 worker processes): they keep 0.9 of 4 processors busy" in cause.evidence
+        assert "loader_workers" in cause.techniques
+    assert workers.look(facts_with(shares, processors=used, loaders=(loader(workers=0),))) is None
+    on_gpu = (root(devices=("cuda:0",)),)
+    assert workers.look(replace(seen, observation=replace(seen.observation, roots=on_gpu))) is None
 
 
 # ---- overhead

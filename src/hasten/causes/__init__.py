@@ -24,13 +24,14 @@ from . import (
     threads,
     turns,
     waiting,
+    workers,
 )
 from .bounds import bounded
 from .of_the_run import of_the_run
 
 _OF_A_STEP = (  # of two with the same share, the more specific one is listed first
     threads.look, double_precision.look, padding.look, copies.look, loss.look, overhead.look,
-    compute.look, optimizer.look, waiting.look, loop.look,
+    compute.look, optimizer.look, workers.look, waiting.look, loop.look,
 )  # fmt: skip
 _OF_ALL_STEPS = (debugging.look, rollouts.look, input.look)
 _OF_THE_RUN = (evaluation.look, epochs.look, turns.look, saving.look, output.look, garbage.look)

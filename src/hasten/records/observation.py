@@ -133,6 +133,16 @@ class Wait:
 
 
 @dataclass(frozen=True)
+class Processors:
+    """How many were busy on average, with the training process and with what it started: loaders' worker
+    processes.
+    """
+
+    own: float
+    workers: float
+
+
+@dataclass(frozen=True)
 class GpuMemory:
     """The most GPU memory that the training's tensors took (``allocated_bytes``), and that torch reserved for
     them (``reserved_bytes``, its cache included); ``retries``: how often the cache was emptied to make
@@ -172,6 +182,7 @@ class Observation:
     run: WatchedRun | None = None  # where the wall clock went, as far as the run was watched
     padding: float | None = None  # share of sequences' columns that are padding; None: not checked
     operators: int | None = None  # in a backward pass; None: not counted
+    processors: Processors | None = None  # None: not known
     growth: float = 0.0  # a step's time grows as this power of a batch's elements; 0: batches are alike
     trainings: tuple[int, ...] = ()  # steps of each so far, in order
     rest: Step | None = None  # what came after the last step, as in ``ScriptEnded``; None: it went on

@@ -22,6 +22,7 @@ from ..observing.hooks import Hooks
 from ..observing.identify import compile_backends, describe_optimizer, describe_root
 from ..observing.leftovers import Leftovers, Place, Waits
 from ..observing.observer import Observer, RawStep
+from ..observing.processors import ProcessorsUsed
 from ..observing.remembered import Remembered
 from ..observing.run_parts import watch_parts
 from ..observing.saves import count_saves
@@ -101,6 +102,7 @@ class Instruments:
         self._trainings, self._models = Trainings(), 0
         self._leftovers = Leftovers(training)
         self._waits = Waits(training, self.timeline) if job.closely else None
+        self._processors = ProcessorsUsed() if job.closely else None
         self.recorder: Recorder | None = None
         self.numerics: Numerics | None = None
         if job.traced:
@@ -162,6 +164,8 @@ class Instruments:
     def step_ended(self, step: RawStep) -> None:
         """Keep what is seen of roots and optimizers: after its last step a script may free them."""
         self._steps += 1
+        if self._processors is not None:
+            self._processors.step_ended()
         self._trainings.step_ended(self.training.serial_of(step.optimizer))
         step.new_model = self.training.roots_added != self._models
         self._models = self.training.roots_added
@@ -250,5 +254,6 @@ class Instruments:
             trainings=self._trainings.steps(),
             padding=self.hooks.padding.share(),
             operators=self.hooks.operators.usual(),
+            processors=self._processors.found() if self._processors is not None else None,
             gpu_memory=gpu_memory(torch, (torch.device(name) for root in roots for name in root.devices)),
         )

@@ -1,0 +1,67 @@
+"""How many processors a training keeps busy, and how many the worker processes of its loaders.
+
+Sources: proc(5) for /proc/PID/stat and /proc/PID/task/TID/children, getrusage(2).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+from ...records.observation import Processors
+
+_BEGINS = 10  # steps after which it is watched: workers have started then, and made their first batches
+_LEAST_SECONDS = 0.1  # ticks are of a hundredth of a second
+
+
+class ProcessorsUsed:
+    """Call ``step_ended`` after each step. Nothing is known where the kernel does not list children."""
+
+    def __init__(self) -> None:
+        self._steps = 0
+        self._began: tuple[float, float, float] | None = None
+
+    def step_ended(self) -> None:
+        self._steps += 1
+        if self._steps == _BEGINS:
+            self._began = _now()
+
+    def found(self) -> Processors | None:
+        """Since then, on average."""
+        now = _now() if self._began is not None else None
+        if self._began is None or now is None or now[0] - self._began[0] < _LEAST_SECONDS:
+            return None
+        seconds, own, below = (after - before for after, before in zip(now, self._began, strict=True))
+        return Processors(own / seconds, max(0.0, below / seconds))
+
+
+def _now() -> tuple[float, float, float] | None:
+    """The clock, the processor time of this process, and that of those it started."""
+    if sys.platform != "linux":
+        return None
+    import resource
+
+    try:
+        alive = sum(_ticks(number) for number in _children()) / os.sysconf("SC_CLK_TCK")
+    except OSError:
+        return None
+    gone = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.monotonic(), time.process_time(), alive + gone.ru_utime + gone.ru_stime
+
+
+def _children() -> Iterator[int]:
+    """The living processes that this one started. Raises OSError if the kernel does not list them."""
+    for thread in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{thread}/children") as file:
+            yield from map(int, file.read().split())
+
+
+def _ticks(process: int) -> int:
+    """Of its own and of those it has waited for; 0 if it has just ended."""
+    with suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{process}/stat") as file:
+        words = file.read().rpartition(")")[2].split()
+        return sum(map(int, words[11:15]))
+    return 0

@@ -1,0 +1,46 @@
+"""Processors that a training and the processes it started keep busy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from hasten.inside.observing.processors import ProcessorsUsed
+
+BUSY = "import sys, time\nwhile time.process_time() < 0.6: pass\nprint('done', flush=True)\n"
+needs_lists = pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists a process's children")
+
+
+@needs_lists
+@pytest.mark.parametrize("ends", [True, False])
+def test_what_children_work_is_told_apart_from_what_we_do(ends: bool) -> None:
+    used = ProcessorsUsed()
+    assert used.found() is None, "nothing is watched before"
+    for _ in range(10):
+        used.step_ended()
+    began, ours = time.monotonic(), time.process_time()
+    waits = "" if ends else "sys.stdin.read()\n"
+    with subprocess.Popen(
+        [sys.executable, "-c", BUSY + waits], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline()
+        if ends:
+            child.communicate()
+        found = used.found()
+        seconds, own = time.monotonic() - began, time.process_time() - ours
+        assert found is not None
+        assert found.workers * seconds > 0.5, "the child worked for 0.6 s"
+        assert found.own * seconds < own + 0.2
+        child.communicate()
+
+
+def test_what_is_too_short_to_tell_is_not_told() -> None:
+    used = ProcessorsUsed()
+    for _ in range(10):
+        used.step_ended()
+    used._began = (time.monotonic(), 0.0, 0.0)
+    assert used.found() is None
