@@ -96,7 +96,7 @@ def test_a_search_that_has_found_nothing_goes_on_once(
 
 
 @pytest.mark.parametrize(("most", "grows"), [(600.0, True), (280.0, False), (0.0, False)])
-def test_a_clear_gain_whose_end_does_not_fit_makes_it_grow(
+def test_a_large_gain_whose_end_does_not_fit_makes_it_grow(
     most: float, grows: bool, request_of: TuneRequest
 ) -> None:
     """A detector in bf16 was 1.30 times faster, and left out although the budget could grow."""

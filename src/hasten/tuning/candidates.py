@@ -92,18 +92,21 @@ def _carried(
     techniques that apply by themselves, or must not be tried.
     """
     return [
-        _applying(technique.facts_under(settings, facts), facts, risk, ruled)
+        _applying(technique, technique.facts_under(settings, facts), facts, risk, ruled)
         for settings in _within(risk, technique, facts)
     ]
 
 
-def _applying(under: Facts, facts: Facts, risk: Risk, ruled: Set[str]) -> dict[str, Settings]:
-    """What applies where these are the facts, unless they are no others."""
+def _applying(
+    technique: type[Technique], under: Facts, facts: Facts, risk: Risk, ruled: Set[str]
+) -> dict[str, Settings]:
+    """What applies where these are the facts, unless they are no others, and acts on the same layer."""
     if under == facts:
         return {}
     found = {}
     for name, other in CATALOG.items():
-        if name not in ruled and not other.not_tried and not other.refuse(under):
+        alike = other.layer == technique.layer and not other.not_tried
+        if name not in ruled and alike and not other.refuse(under):
             first = other.options(under)[0]
             if RISKS.index(other.risk_of(first, under)) <= RISKS.index(risk):
                 found[name] = first

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ..bench.base import Bench
-from ..bench.comparing.decisions import CLEAR_BELOW, tells
+from ..bench.comparing.decisions import CLEAR_BELOW, LARGE_BELOW, tells
 from ..bench.comparing.statistics import combined
 from ..inside.techniques.catalog import CATALOG
 from ..records.plan import Plan, Settings
@@ -45,7 +45,7 @@ class TimeLeft(Protocol):
         ...
 
     def leave_end(self, plan: Plan) -> bool:
-        """The same for a plan that is clearly faster, for which there may be more time now."""
+        """The same for a plan that is much faster, for which there may be more time now."""
         ...
 
     def enough_for(self, plan: Plan, seconds: float) -> float | None:
@@ -131,13 +131,14 @@ class Comparisons:
     def judged(self, trial: Trial, kept: bool, whole: Plan) -> tuple[bool, Reason]:
         """Whether a winner is adopted, and why. ``whole``: the plan that would result. If its set-up takes
         too long to fit the end into the budget, it is left out, and the budget that would do is named. A
-        slow set-up is paid in every process that follows, so its gain must be clear; for a clear gain a
+        slow set-up is paid in every process that follows, so its gain must be clear; for a large one a
         budget that nobody named grows.
         """
-        reason, clear = reason_of(trial, kept), trial.upper() < CLEAR_BELOW
-        if kept and _slow_to_set_up(trial) and not clear:
+        reason = reason_of(trial, kept)
+        if kept and _slow_to_set_up(trial) and trial.upper() >= CLEAR_BELOW:
             return False, replace(reason, decision="too small")
-        fits = self._deadline.leave_end if clear else self._deadline.affords_end
+        large = trial.upper() < LARGE_BELOW
+        fits = self._deadline.leave_end if large else self._deadline.affords_end
         if not kept or fits(whole):
             return kept, reason
         return False, replace(reason, decision="too late", budget=self._deadline.enough_for(whole, 0.0))

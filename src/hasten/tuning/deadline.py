@@ -40,7 +40,7 @@ class Deadline:
         return True
 
     def leave_end(self, plan: Plan) -> bool:
-        """Called with a plan that is clearly faster: whether it can be checked and confirmed, perhaps as
+        """Called with a plan that is much faster: whether it can be checked and confirmed, perhaps as
         there is more time now.
         """
         return self.affords_end(plan)

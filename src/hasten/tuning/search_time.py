@@ -44,7 +44,7 @@ class SearchTime:
         return self.allowance is not None and self.allowance.search_on()
 
     def leave_end(self, plan: Plan) -> bool:
-        """Called with a plan that is clearly faster: whether it can be checked and confirmed, perhaps as
+        """Called with a plan that is much faster: whether it can be checked and confirmed, perhaps as
         there is more time now.
         """
         return self.affords_end(plan) or (self.allowance is not None and self.allowance.leave_end(plan))

@@ -26,6 +26,7 @@ from .statistics import CLAIM_CONFIDENCE, excess_found, t_quantile
 
 # ---- the search
 KEEP_BELOW = 0.99  # the 95% interval ends below this: kept
+LARGE_BELOW = 0.9  # the interval ends below this: a gain that is worth a longer tune
 CLEAR_BELOW = 0.97  # it ends below this: a gain so clear that more of the comparison would not change it
 LIKELY_BELOW = 0.95  # of the value, where few pairs cannot be sure: worth a confirmation
 KNOWN_WITHIN = 0.01  # an interval so narrow tells all that the search needs
