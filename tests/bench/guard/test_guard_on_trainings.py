@@ -255,3 +255,34 @@ def test_a_detector_draws_what_its_scores_say_so_a_lower_precision_is_compared_b
             verdict = guard(trials, Plan({"bf16": {}}), draws, "bfloat16", seed=1, steps=60)
         assert verdict.accuracy == accuracy, reasons(verdict)
         assert verdict.parts_by_draws != draws
+
+
+BY_WORKERS = """
+    import torch
+    from torch.utils.data import DataLoader, Dataset
+
+    class Waves(Dataset):
+        def __len__(self):
+            return 160
+
+        def __getitem__(self, index):
+            return torch.sin(torch.linspace(0, 1 + index % 5, 24)), index % 5
+
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(24, 32), torch.nn.Dropout(0.2), torch.nn.Linear(32, 5))
+    optimizer = torch.optim.Adam(model.parameters())
+    loader = DataLoader(Waves(), batch_size=8, shuffle=True, num_workers=2)
+    for epoch in range(9):
+        for waves, kinds in loader:
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(waves), kinds).backward()
+            optimizer.step()
+"""
+
+
+def test_samples_kept_in_memory_in_place_of_worker_processes_are_the_same(tmp_path: Path) -> None:
+    plan = Plan({"loader_workers": {"count": 0}, "dataset_in_ram": {}, "batched_fetch": {}})
+    with trials_for(tmp_path, BY_WORKERS) as trials:
+        verdict = guard(trials, plan, False, "float32", seed=1, steps=40)
+    assert verdict.passed, reasons(verdict)
+    assert verdict.loss_curve.deviation == 0.0
