@@ -3,7 +3,9 @@
 What it does: a loader that is read with gradients enabled is read by ``count`` processes, which make batches
 ahead while the model trains; order and content stay, and the main process draws the same random numbers.
 Workers stay for the next epoch if a new one would make the same (``kept_workers``). Loaders of an evaluation
-under ``no_grad`` stay as they are. When it helps: making samples takes long and a core is free. When it
+under ``no_grad`` stay as they are. With none, samples that are made alike each time can be kept in the
+training process: then a tune tries it in combination with ``dataset_in_ram`` and ``batched_fetch``. When it
+helps: making samples takes long and a core is free; with fewer workers or none, samples are cheap. When it
 hurts: samples are cheap, so that passing them on costs more than making them; workers take cores from the
 training; memory is short.
 
