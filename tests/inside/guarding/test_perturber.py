@@ -277,3 +277,27 @@ def test_the_first_batch_is_drawn_otherwise_but_not_the_first_weights() -> None:
     other = first(redraw=True)
     assert other[:2] == (weights, order)
     assert other[2] != draws
+
+
+@pytest.mark.parametrize("samples", [5, 300])
+def test_noise_reaches_layers_under_vmap(training: Training, samples: int) -> None:
+    """Gradients of single samples: drawing random numbers is refused there."""
+    model = Deep()
+    weights = {name: p.detach() for name, p in model.named_parameters()}
+    inputs = torch.linspace(-1, 1, samples * 8).reshape(samples, 8)
+
+    def loss_of(weights: dict[str, torch.Tensor], one: torch.Tensor) -> torch.Tensor:
+        return torch.func.functional_call(model, weights, (one,)).square().sum()  # type: ignore[no-any-return]
+
+    def found() -> dict[str, torch.Tensor]:
+        of_one: Any = torch.func.grad(loss_of)
+        each: dict[str, torch.Tensor] = torch.func.vmap(of_one, in_dims=(None, 0))(weights, inputs)
+        return each
+
+    torch.optim.SGD(model.parameters(), lr=0.1)
+    plain = found()
+    perturb(training)
+    first, second = found(), found()
+    for name, gradient in plain.items():
+        assert 0 < (first[name] - gradient).norm() < 20 * SIZE * gradient.norm(), name
+        assert not torch.equal(first[name], second[name]), "other noise each time"

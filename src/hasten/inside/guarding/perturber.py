@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from ..internals.modules import compiled_call, has_parts, own_parameters
+from ..internals.others import is_transformed
 from ..random_state import another_seed, seed_streams
 from ..seams import Args, Call, Kwargs
 from ..structures import map_tensors
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 
+_DRAWN_BEFORE = 100_003  # numbers; prime, so that tensors of usual sizes get others each time
+
+
 class Perturber:
     """Multiplies by 1 + ``relative`` times a standard normal number what a lower precision would round.
 
@@ -27,7 +32,8 @@ class Perturber:
     root in which torch.compile has compiled anything is one layer, whose weights stay as they are.
 
     The noise has its own generator, so the script's RNG state does not move. It saves nothing for the
-    backward pass: checkpointing, which computes a layer again, would not find it.
+    backward pass: checkpointing, which computes a layer again, would not find it. Under vmap, where drawing
+    may be refused, it is taken from numbers drawn before, the same for all samples, and weights have none.
     """
 
     def __init__(self, training: Training, relative: float, redraw: bool, seed: int, after: int = 0) -> None:
@@ -40,6 +46,8 @@ class Perturber:
         self._drawn_anew = 0  # how often
         self._seed = seed
         self._generators: dict[str, Generator] = {}
+        own = training.torch.Generator().manual_seed(seed)
+        self._drawn_before, self._taken = training.torch.randn(_DRAWN_BEFORE, generator=own), 0
         training.forward_wrappers["perturber"] = self._forward
         from torch.optim.optimizer import register_optimizer_step_pre_hook
 
@@ -57,13 +65,11 @@ class Perturber:
             return map_tensors(torch, call(*args, **kwargs), self._rounded)
         from torch.nn.modules.module import register_module_forward_hook
 
-        layers = register_module_forward_hook(self._layer)
-        weights = NoisyWeights(torch, root, self._noise)
-        try:
+        with ExitStack() as stack:
+            stack.callback(register_module_forward_hook(self._layer).remove)
+            if not is_transformed(torch):  # then they are of the transform's own kind
+                stack.callback(NoisyWeights(torch, root, self._noise).put_back)
             output = call(*args, **kwargs)
-        finally:
-            layers.remove()
-            weights.put_back()
         return map_tensors(torch, output, self._rounded)
 
     def draw_anew(self) -> None:
@@ -138,6 +144,8 @@ class Perturber:
         torch = self._training.torch
         if not value.is_floating_point() or value.layout != torch.strided or value.is_nested:
             return None
+        if is_transformed(torch):
+            return self._taken_for(value)
         device = str(value.device)
         if device not in self._generators:
             self._generators[device] = torch.Generator(device).manual_seed(self._seed)
@@ -145,6 +153,12 @@ class Perturber:
             value.shape, generator=self._generators[device], device=value.device, dtype=value.dtype
         )
         return drawn
+
+    def _taken_for(self, value: Tensor) -> Tensor:
+        count = value.numel()
+        whole = self._drawn_before.roll(-self._taken).repeat(-(-count // _DRAWN_BEFORE))[:count]
+        self._taken = (self._taken + count) % _DRAWN_BEFORE
+        return whole.reshape(value.shape).to(value.device, value.dtype)
 
 
 def _is_layer(module: Module) -> bool:

@@ -18,6 +18,11 @@ ZIP_WRITER = "_open_zipfile_writer"  # of torch.serialization: what torch.save w
 PROFILER_ENABLED = "_enable_profiler"  # of torch.autograd.profiler: the profiler starts
 
 
+def is_transformed(torch: ModuleType) -> bool:
+    """Whether a torch.func transform, such as vmap, runs what is computed now."""
+    return torch._C._functorch.maybe_current_level() is not None
+
+
 def add_each(torch: ModuleType, onto: Sequence[Tensor], others: Sequence[Tensor]) -> None:
     """Add one list of tensors to another, in place."""
     torch._foreach_add_(onto, others)
