@@ -81,6 +81,7 @@ class PaperWorker:
     losses: tuple[float, ...] = (1.0,)
     running: bool = True
     stopped: bool = False
+    counts_anew: bool = False  # a model appeared in the latest steps: effects were counted from there on
     log: list[str] = field(default_factory=list)
     history: list[Step] = field(default_factory=list)
 
@@ -114,7 +115,7 @@ class PaperWorker:
         return tuple(
             Proof(
                 name,
-                trials.effective and name not in trials.idle,
+                trials.effective and name not in trials.idle and not self.counts_anew,
                 "counted",
                 lasting_seconds=lasting,
                 paid_seconds=paid,
@@ -150,6 +151,7 @@ class PaperWorker:
         steps = [step(seconds, evaluations=int(e), losses=self.losses) for e in evaluations]
         new = self.trials.models_at
         steps = [replace(each, new_model=self.taken + n in new) for n, each in enumerate(steps, 1)]
+        self.counts_anew = any(each.new_model for each in steps)
         self.taken += done
         self.history += steps
         if done < count:

@@ -55,6 +55,20 @@ def test_an_abba_block_in_which_another_training_begins_does_not_count() -> None
     assert len(trials.blocks(BLOCK)) == 4 * (len(trial.log_ratios) + 1)
 
 
+def test_effects_that_are_counted_anew_with_another_model_are_not_missed() -> None:
+    """The next fold of a cross-validation begins in the last step of a block: nothing has acted since."""
+    first = PaperTrials(effects={"bf16": 0.8})
+    bench_over(first).compare(BASELINE, FAST, 0.0)
+    ends, taken = [], 1
+    for plan, steps in (entry.split(" x ") for entry in first.log):
+        taken += int(steps)
+        ends += [taken] if (plan, steps) == ("bf16", str(BLOCK)) else []
+    trials = PaperTrials(effects={"bf16": 0.8}, models_at=frozenset({ends[3]}))  # the end of B A A B
+    trial = bench_over(trials).compare(BASELINE, FAST, 0.0)
+    assert trial.failure is None
+    assert [proof.effective for proof in trial.proofs] == [True]
+
+
 def test_where_every_block_has_another_model_nothing_can_be_told() -> None:
     trials = PaperTrials(effects={"bf16": 0.8}, models_at=frozenset(range(0, 10**4, 9)))
     assert bench_over(trials).compare(BASELINE, FAST, 0.0).failure == TOO_FEW_REGULAR

@@ -185,7 +185,7 @@ class LiveBench:
             raise TrialFailed(why_not)
         proofs = worker.proofs()
         comparison.took_up(worker.setup_seconds, is_b)
-        if is_b:
+        if is_b and not any(step.new_model for step in steps):  # where one appears, effects are counted anew
             comparison.proofs = proofs
         if disturbed:
             raise _Disturbed

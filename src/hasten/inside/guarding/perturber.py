@@ -158,7 +158,8 @@ class Perturber:
         count = value.numel()
         whole = self._drawn_before.roll(-self._taken).repeat(-(-count // _DRAWN_BEFORE))[:count]
         self._taken = (self._taken + count) % _DRAWN_BEFORE
-        return whole.reshape(value.shape).to(value.device, value.dtype)
+        found: Tensor = whole.reshape(value.shape).to(value.device, value.dtype)
+        return found
 
 
 def _is_layer(module: Module) -> bool:
