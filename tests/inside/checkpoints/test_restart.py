@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from ...scripts.shapes import FOLDER as SHAPES_FOLDER
 from .restarting import EVERY, SCRIPT, checkpoints, continued, ended, kept, killed, step_of
 
 TOLERANCE = 1e-10
@@ -216,3 +217,22 @@ def test_a_folder_that_vanishes_is_said_and_training_goes_on(tmp_path: Path) -> 
     run = ended([*kept(tmp_path)[:-1], "script.py"], tmp_path)
     assert run.stderr.count("was removed meanwhile") == 1
     assert "step 60 " in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("shape", "why"),
+    [
+        ("per_sample_gradients", "called under a transform of torch.func"),
+        ("steps_in_backward", "optimizers step within the backward pass"),
+    ],
+)
+def test_what_cannot_be_followed_is_said_and_trains_as_without_checkpoints(
+    tmp_path: Path, shape: str, why: str
+) -> None:
+    script = SHAPES_FOLDER / f"{shape}.py"
+    plain = ended([sys.executable, str(script)], tmp_path)
+    run = ended(kept(tmp_path, script=script), tmp_path)
+    assert run.stdout == plain.stdout
+    assert f"cannot be continued from a checkpoint, and goes on without: {why}" in run.stderr.replace(
+        "a model is ", ""
+    )

@@ -82,7 +82,7 @@ class Keeper:
         self._stopping = Stopping(self._waits)
         self._stopping.install(self._seams)
         seed_before_imports(self._asked.seed)
-        self._course_seams = SeamsOfCourse(self._course, self._seams)
+        self._course_seams = SeamsOfCourse(self._course, self._seams, self._give_up)
         self._course_seams.install_clocks(self._sources.is_local, self._skips_sleep)
         self._course_seams.install_temporary_folders()
         self._files.install()

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, ref
 
 from ..internals.loaders import NEXT_INDEX, iterator_kind
+from ..internals.others import is_transformed
+from .cannot import Cannot
 from .course import Course
 from .output import by_machinery
 
@@ -24,12 +26,19 @@ if TYPE_CHECKING:
 _FETCHING = ("item", "__bool__", "__float__", "__int__", "__index__", "tolist", "numpy", "__repr__")
 _OPTIMIZERS = os.path.join("torch", "optim")
 _COMPARING = ("equal", "allclose")
+_TRANSFORMED = (
+    "a model is called under a transform of torch.func, such as vmap, which nothing can be played back into"
+)
+_STEPS_IN_BACKWARD = "optimizers step within the backward pass, which is played back without computing"
 _CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 
 
 class SeamsOfCourse:
-    def __init__(self, course: Course, seams: Seams) -> None:
-        self._course, self._seams = course, seams
+    """``cannot`` is told what the course cannot be followed through, before it is gone through."""
+
+    def __init__(self, course: Course, seams: Seams, cannot: Callable[[Cannot], None]) -> None:
+        self._course, self._seams, self._cannot = course, seams, cannot
+        self._in_backward = False
         self._at_work: list[tuple[int, bool]] = []  # optimizers in their step, and whether it is one piece
 
     def install(self, torch: ModuleType, optimizers: list[ref[Any]], models: list[ref[Any]]) -> None:
@@ -39,7 +48,7 @@ class SeamsOfCourse:
             replace(torch.Tensor, name, partial(self._fetch, name))
         for name in (*_COMPARING, "is_nonzero"):
             replace(torch, name, partial(self._fetch, name))
-        replace(torch.nn.Module, "__call__", partial(self._forward, models))
+        replace(torch.nn.Module, "__call__", partial(self._forward, torch, models))
         replace(torch.Tensor, "backward", self._backward)
         replace(torch.autograd, "backward", self._backward)
         replace(torch.autograd, "grad", self._gradients)
@@ -81,12 +90,15 @@ class SeamsOfCourse:
 
         return fetch
 
-    def _forward(self, models: list[ref[Any]], original: Call) -> Call:
-        course, known = self._course, WeakSet[Any]()
+    def _forward(self, torch: ModuleType, models: list[ref[Any]], original: Call) -> Call:
+        course, known, cannot = self._course, WeakSet[Any](), self._cannot
 
         # torch's profiler reads ``self`` from this function's frames
         def __call__(self: Any, *given: Any, **more: Any) -> Any:
             if course.deaf() or next(self.parameters(), None) is None:
+                return original(self, *given, **more)
+            if is_transformed(torch):
+                cannot(Cannot(_TRANSFORMED))
                 return original(self, *given, **more)
             if self not in known:
                 known.add(self)
@@ -101,7 +113,11 @@ class SeamsOfCourse:
         def backward(*given: Any, **more: Any) -> Any:
             if course.deaf():
                 return original(*given, **more)
-            return course.mode.backward(original, given, more)
+            self._in_backward = True
+            try:
+                return course.mode.backward(original, given, more)
+            finally:
+                self._in_backward = False
 
         return backward
 
@@ -153,6 +169,8 @@ class SeamsOfCourse:
 
         def begins(optimizer: Any, given: Any, more: Any) -> None:
             if course.deaf() and not at_work:
+                if self._in_backward and not course.elsewhere():
+                    self._cannot(Cannot(_STEPS_IN_BACKWARD))
                 return
             if not at_work:
                 course.mode.step_begins(optimizer)
