@@ -33,7 +33,7 @@ from hasten.testing.workbench import workbench
 from hasten.tuning.candidate import Candidate
 from tests.tuning.searches import search_over
 
-from .made_up import facts, machine
+from .made_up import facts, loader, machine
 
 USUAL: dict[str, Settings] = {
     **CATALOG_SETTINGS,
@@ -238,3 +238,13 @@ def test_what_needs_gradients_after_the_backward_pass_is_refused_where_the_scrip
 ) -> None:
     reasons = CATALOG[name].refuse(facts(uses=(STEPS_IN_BACKWARD,)))
     assert any("step within the backward pass" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("name", ["dataset_in_ram", "batched_fetch", "sample_store"])
+def test_samples_of_a_data_set_that_changes_each_epoch_are_not_kept(name: str) -> None:
+    """Of a recommender that draws its negative samples anew, 4.3 times faster steps were claimed by its first
+    epoch.
+    """
+    changed = loader(changed="NCFData.features_fill", workers=2)
+    said = CATALOG[name].refuse(facts(loaders=(changed,)))
+    assert any("NCFData.features_fill changes from epoch to epoch" in reason for reason in said)

@@ -50,6 +50,7 @@ class Loader:
     transforms: bool = False  # random, from a list of transforms: the first ones may not be random
     pictures: bool = False  # its transforms end with those that make tensors of pictures
     resizes: bool = False  # a transform of its pictures resizes them
+    changed: str = ""  # what of the data set the script changes between two passes; "" if nothing is seen
 
     @property
     def worker_processes(self) -> str:

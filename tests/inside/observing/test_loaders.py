@@ -319,3 +319,46 @@ def test_a_loop_that_reads_ahead_trains_on_what_went_in() -> None:
     finally:
         seams.undo_all()
     assert [record.training for record in hooks.loaders.records()] == [True]
+
+
+class Negatives(Dataset[Any]):
+    """Draws other samples for each epoch, if asked to."""
+
+    def __init__(self) -> None:
+        self.rows = [[0.0, 1.0], [2.0, 3.0]]
+        self.read = 0
+
+    def draw(self) -> None:
+        self.rows = [[row[0], row[1] + 1] for row in self.rows]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.tensor(self.rows[index])
+
+
+@pytest.mark.parametrize("draws", [True, False])
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_data_set_that_the_script_changes_between_epochs_is_seen(
+    training: Training, draws: bool, watched: bool
+) -> None:
+    loaders = Loaders(training, holds=watched)
+    dataset = Negatives()
+    for _ in range(3):
+        pull(loaders, DataLoader(dataset, batch_size=2))
+        if draws:
+            dataset.draw()
+    (record,) = loaders.records()
+    assert record.changed == ("Negatives.rows" if draws and watched else "")
+
+
+def test_another_data_set_of_the_same_kind_is_no_change(training: Training) -> None:
+    loaders = Loaders(training)
+    for _ in range(2):
+        dataset = Negatives()
+        dataset.draw()
+        pull(loaders, DataLoader(dataset, batch_size=2))
+        dataset.draw()
+    (record,) = loaders.records()
+    assert record.changed == ""

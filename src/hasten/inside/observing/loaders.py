@@ -20,6 +20,7 @@ from ..internals.loaders import (
 from ..living import Living, Reference, reference
 from ..samples.sampling_proof import prove_deterministic
 from ..samples.transform_prefix import has_transforms
+from ..samples.visible_state import State, difference, visible_state
 from ..training import Training
 from .identify import describe_loader, length_of
 
@@ -45,11 +46,18 @@ class _Seen:
     refer: Reference
     record: Loader
     latest: int = 0  # the number of the pass that read it last, from 1
+    state: tuple[int, State] | None = None  # of the data set with that id, when its latest pass began
 
     @property
     def dataset(self) -> Any:
         """The data set; None once it is gone."""
         return self.refer()
+
+    def look_at(self, dataset: object) -> None:
+        """A pass begins: has the script changed it since the last one? Some draw new samples each epoch."""
+        before, self.state = self.state, (id(dataset), visible_state(dataset, lenient=True))
+        if before is not None and before[0] == id(dataset):
+            self.record = replace(self.record, changed=difference(before[1], self.state[1]))
 
 
 @dataclass(slots=True)
@@ -136,6 +144,8 @@ class Loaders:
             seen = self._seen[key] = _Seen(_nothing, record)
         self.begun += 1
         seen.latest = self.begun
+        if self._holds and not seen.record.changed:
+            seen.look_at(dataset)
         seen.refer = (lambda: dataset) if self._holds else reference(dataset)
         made = self._training.optimizers_added
         self._training.datasets.put(dataset, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -101,6 +102,26 @@ class Cache:
             if self._check_is_due(1):
                 sample = self._checked(index, sample)
         return sample if self._divided is None else self._divided.finish(sample)
+
+    def several(self, indices: Sequence[int]) -> list[object]:
+        """The samples with these indices. Whether making one draws random numbers is looked at once for all:
+        that takes longer than to make a small sample.
+        """
+        if self._divided is not None or self.stale:
+            return [self[index] for index in indices]
+        kept = {index: self._samples[index] for index in indices if index in self._samples}
+        missing = [index for index in dict.fromkeys(indices) if index not in kept]
+        if not missing:
+            return [self[index] for index in indices]
+        before = fingerprint(sys.modules["torch"])
+        new = {index: self._make(index) for index in missing}
+        self.made += len(missing)
+        self.hits += len(indices) - len(missing)
+        if fingerprint(sys.modules["torch"]) != before:
+            self._give_up(f"making sample {missing[0]}, or one after it, drew random numbers")
+        else:
+            self._samples.update(new)
+        return [new[index] if index in new else kept[index] for index in indices]
 
     def gives_the_same(self, index: Any, number: int) -> bool:
         """Whether the dataset makes the same sample for ``index``, which is ``number`` in another type."""

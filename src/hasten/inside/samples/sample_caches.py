@@ -206,3 +206,10 @@ def not_read_by_index(loader: Loader) -> str:
     if not loader.default_fetch:
         return f"{loader.dataset} is not read sample by sample"
     return ""
+
+
+def not_worth_keeping(loader: Loader) -> str:
+    """Why keeping a loader's samples gains nothing, or cannot be; "" if it may."""
+    if loader.changed and not loader.in_memory:
+        return f"{loader.changed} changes from epoch to epoch, and samples that were kept would be made anew"
+    return not_read_by_index(loader)

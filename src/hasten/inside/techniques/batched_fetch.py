@@ -25,7 +25,7 @@ from ..living import Living
 from ..observing.identify import length_of
 from ..samples.columns import gather, same_batch, tensors_behind
 from ..samples.rows import whole_numbers
-from ..samples.sample_caches import PYTHON_BYTES, SampleCaches, not_read_by_index
+from ..samples.sample_caches import PYTHON_BYTES, SampleCaches, not_worth_keeping
 from ..samples.sample_room import too_large
 from ..seams import Call
 from ..training import NotApplicable, Training
@@ -93,7 +93,7 @@ class BatchedFetch(Technique):
         elif (wanted := whole_numbers(indices)) and (cache := self._caches.get(dataset)) is not None:
             batch = cache.batch(torch, wanted)
             if batch is None and not (cache.stale or cache.uneven):  # it is not full yet
-                return torch.utils.data.default_collate([cache[index] for index in wanted])
+                return torch.utils.data.default_collate(cache.several(wanted))
         self._gathered += batch is not None
         return batch
 
@@ -153,7 +153,7 @@ def _rows(torch: ModuleType, dataset: object, indices: Sequence[object]) -> list
 
 
 def _why_not(loader: Loader, available_bytes: int) -> str:
-    if reason := not_read_by_index(loader):
+    if reason := not_worth_keeping(loader):
         return reason
     if not loader.default_collate:
         return f"{loader.dataset} is put into batches by a function of the script's own"

@@ -26,7 +26,7 @@ from ...records.trial import Proof
 from ..living import Living
 from ..samples.rows import whole_numbers
 from ..samples.sample_cache import Cache
-from ..samples.sample_caches import PYTHON_BYTES, SampleCaches, not_read_by_index
+from ..samples.sample_caches import PYTHON_BYTES, SampleCaches, not_worth_keeping
 from ..samples.sample_room import too_large
 from ..seams import Call
 from ..training import NotApplicable, Training
@@ -74,7 +74,7 @@ class DatasetInRam(Technique):
             wanted = self._numbers(cache, indices) if cache is not None else None
             if cache is None or wanted is None:
                 return None
-            samples = [cache[index] for index in wanted]
+            samples = cache.several(wanted)
             # default_collate copies samples into the batch; another function may write into what it gets
             return samples if collate is default_collate else copy.deepcopy(samples)
 
@@ -125,7 +125,7 @@ class DatasetInRam(Technique):
 
 
 def _why_not(loader: Loader, available_bytes: int) -> str:
-    if reason := not_read_by_index(loader):
+    if reason := not_worth_keeping(loader):
         return reason
     if loader.workers:
         return f"{loader.dataset} is read by {loader.worker_processes}, each with memory of its own"

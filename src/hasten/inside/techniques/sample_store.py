@@ -47,7 +47,7 @@ from ...records.trial import Proof
 from ..internals.loaders import WORKER_LOOP, makes_batches, reads_indices, worker_module
 from ..samples.filling import MOST_CHILDREN
 from ..samples.rows import rows_of
-from ..samples.sample_caches import not_read_by_index
+from ..samples.sample_caches import not_worth_keeping
 from ..samples.sample_room import too_large
 from ..samples.sample_stores import MEMORY_SHARE, SampleStores
 from ..samples.served import Served
@@ -243,7 +243,7 @@ def _seconds_to_make(facts: Facts, loaders: Sequence[Loader]) -> float:
 
 
 def _why_not(loader: Loader, available_bytes: int) -> str:
-    if reason := not_read_by_index(loader):
+    if reason := not_worth_keeping(loader):
         return reason
     if loader.in_memory:
         return f"{loader.dataset} holds its samples in memory already"
