@@ -18,7 +18,7 @@ from hasten.records.trial import Trial
 from hasten.records.whole_run import Part, WatchedRun
 from hasten.tuning.conclusion import Found, conclude
 from hasten.tuning.run_evidence import forecast_of
-from tests.bench.made_up import facts, observation, step, trial, verdict
+from tests.bench.made_up import facts, loader, observation, step, trial, verdict, watched_run
 
 PLAN = Plan({"malloc": {}})
 RATIOS = [0.5, 0.51, 0.49, 0.5]
@@ -97,6 +97,27 @@ def test_each_arm_has_what_came_between_its_own_epochs() -> None:
     found = told(ends_of(*plans, steps_in_all=40))
     assert (between(found).before.value, between(found).after.value) == pytest.approx((5 * 0.6, 5 * 0.2))
     assert found.assumed == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "epochs", "in_memory", "assumed"),
+    [
+        ("dataset_in_ram", 0, False, True),
+        ("sample_store", 0, False, True),
+        ("dataset_in_ram", 1, False, False),
+        ("batched_fetch", 0, True, False),
+        ("malloc", 0, False, False),
+    ],
+)
+def test_samples_kept_for_epochs_that_were_not_seen_are_assumed_to_stay(
+    name: str, epochs: int, in_memory: bool, assumed: bool
+) -> None:
+    """The script may draw others for each."""
+    watched = observation(
+        loaders=(loader(in_memory=in_memory),), run=watched_run({"steps": 1.0}, epochs=epochs)
+    )
+    found = told(ends_of(steps_in_all=40), confirmation(Plan({name: {}})), watched)
+    assert ("same samples" in found.assumed) == assumed
 
 
 @pytest.mark.attack("truth")

@@ -60,7 +60,7 @@ batch. "tail": what comes after the last step: a last evaluation, saving, the en
 
 Assumed = Literal[
     "length by loader", "ends unseen", "ends seen once", "ends as plain", "ends of other plans", "rehearsed",
-    "epochs cut short",
+    "epochs cut short", "same samples",
 ]  # fmt: skip
 """What a forecast assumes:
 
@@ -69,7 +69,8 @@ was watched; what may come is not in the numbers. "ends seen once": what comes b
 each time. "ends as plain": it takes as long under the plan, where no process was seen to do it twice. "ends
 of other plans": it was timed under other plans than this one. "rehearsed": the plan's ranks were rehearsed,
 which the first run under it does. "epochs cut short": what comes between epochs was timed in short ones, and
-takes as many times longer as they are shorter.
+takes as many times longer as they are shorter. "same samples": the script does not change, between two
+epochs, what its samples are made from; no second epoch was seen.
 """
 
 

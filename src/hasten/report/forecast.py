@@ -22,6 +22,7 @@ _ASSUMED: Mapping[Assumed, str] = {
     "while parts of the plan were tried",
     "epochs cut short": "that evaluation takes longer in whole epochs in proportion to the shortened "
     "ones that were timed",
+    "same samples": "that the data set stays as it is from epoch to epoch: no second one was seen to begin",
     "rehearsed": "that its ranks were rehearsed, which the first run under the plan does",
 }
 _PARTS: Mapping[PartName, str] = {

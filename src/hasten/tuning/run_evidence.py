@@ -52,6 +52,7 @@ def forecast_of(
     )
     more: list[Assumed] = ["epochs cut short"] if result.shortened < 1 else []
     more += ["rehearsed"] if rehearses(result.plan) else []
+    more += ["same samples"] if keeps_unseen(result.plan, seen) else []
     return replace(found, assumed=(*found.assumed, *more)) if found is not None else None
 
 
@@ -103,6 +104,13 @@ def later_paces(ends: EpochEnds, plan: Plan, trial: Trial, ratio: Ratio) -> Pace
 def rehearses(plan: Plan) -> bool:
     """Whether the first run under the plan starts with a rehearsal, which later ones reuse."""
     return "processes" in plan.techniques
+
+
+def keeps_unseen(plan: Plan, seen: Observation) -> bool:
+    """Whether samples are kept for later epochs, and none was seen to begin: the script may change them."""
+    kept = not plan.techniques.keys().isdisjoint(("dataset_in_ram", "batched_fetch", "sample_store"))
+    made = any(not loader.in_memory for loader in seen.training_loaders)
+    return kept and made and (seen.run is None or not seen.run.epochs)
 
 
 def with_observed(ends: EpochEnds, seen: Observation) -> EpochEnds:
