@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import gc
 import logging
 import os
 import time
@@ -15,8 +16,9 @@ import torch
 from torch.utils.data import RandomSampler
 
 import hasten
-from hasten.inside.observing.leftovers import Waits
-from hasten.inside.observing.observer import RawStep
+from hasten.inside.observing.leftovers import Place, Waits
+from hasten.inside.observing.observer import RawStep, clock
+from hasten.inside.observing.timeline import Timeline
 from hasten.inside.seams import Seams
 from hasten.inside.training import Training
 from hasten.inside.worker.control import step_records
@@ -184,3 +186,26 @@ def test_a_folder_that_is_gone_fails_no_print(tmp_path: Path, monkeypatch: pytes
 
 def test_what_we_print_ourselves_is_nobodys() -> None:
     assert place_of(f"{PACKAGE}/inside/worker/worker.py") == []
+
+
+def test_values_that_are_fetched_in_great_number_leave_no_objects_behind() -> None:
+    """Objects kept for each would make Python collect garbage, which would be told of the script."""
+    seams = Seams()
+    training = Training(torch, seams, available_bytes=0)
+    timeline = Timeline(clock(), Place(torch).of_caller)
+    waits = Waits(training, timeline)
+    try:
+        values = torch.zeros(2000)
+        for value in values[:10]:
+            value.item()
+        gc.collect()
+        before = len(gc.get_objects())
+        gc.disable()
+        for value in values:
+            value.item()
+        assert len(gc.get_objects()) - before < 100
+        assert sum(calls for calls, _ in timeline.waits.values()) == 2010
+    finally:
+        gc.enable()
+        waits.stop()
+        seams.undo_all()

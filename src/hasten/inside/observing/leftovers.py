@@ -8,7 +8,6 @@ import sys
 import sysconfig
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from ..package import PACKAGE
 from ..seams import Call
 from ..training import Training
 from .observer import clock
+from .stretch import WaitsSeen
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -102,8 +102,10 @@ class Waits:
     def __init__(self, training: Training, timeline: Timeline | None = None) -> None:
         self._torch, self._timeline = training.torch, timeline
         self._place = Place(training.torch)
-        self._lines: dict[tuple[str, str], list[float]] = {}  # (what, where): calls, seconds
+        self._lines: WaitsSeen = {}
         self._inside = False
+        if timeline is not None:
+            timeline.on_waits = self._add
         replace = training.seams.replace
         self._undo = [replace(training.torch.Tensor, name, self._timing(f".{name}()")) for name in _FETCHES]
         self._undo.append(replace(builtins, "print", self._timing("print")))
@@ -145,20 +147,31 @@ class Waits:
                     seconds = clock() - began
                     self._inside = False
                     if counts(result, *args):
-                        count = partial(self._count, what, self._place.of_caller(), seconds)
-                        if self._timeline is None:
-                            count()
-                        else:
-                            self._timeline.waited(count)
+                        self._count(what, self._place.of_caller(), seconds)
 
             return timed
 
         return make
 
     def _count(self, what: str, where: str, seconds: float) -> None:
-        line = self._lines.setdefault((what, where), [0, 0.0])
-        line[0] += 1
-        line[1] += seconds
+        timeline = self._timeline
+        if timeline is None:
+            self._add({(what, where): [1, seconds]})
+        elif timeline.takes_waits():
+            _add_to(timeline.waits, (what, where), 1, seconds)
+
+    def _add(self, waits: WaitsSeen) -> None:
+        for line, (calls, seconds) in waits.items():
+            _add_to(self._lines, line, calls, seconds)
+
+
+def _add_to(waits: WaitsSeen, line: tuple[str, str], calls: float, seconds: float) -> None:
+    found = waits.get(line)
+    if found is None:
+        waits[line] = [calls, seconds]
+    else:
+        found[0] += calls
+        found[1] += seconds
 
 
 def _went_to_a_device(copy: Tensor | None, tensor: Tensor, *_: object) -> bool:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 GAP, FIRST, REST, EVALUATION = "gap", "first", "rest", "evaluation"
 """Kinds of stretch: after a step or an evaluation; from a loader's beginning to its first batch; with a batch
 or a forward pass; an evaluation.
+"""
+
+
+WaitsSeen = dict[tuple[str, str], list[float]]
+"""(what, where) -> calls, seconds. One entry a line: objects that are kept for each call would make Python
+collect garbage, which would be told of the script.
 """
 
 
@@ -21,4 +26,4 @@ class Stretch:
     trained: bool = False  # a backward pass ran in it
     over: bool = False  # an evaluation whose loader had none left
     gradients: bool = False  # an evaluation that computed them
-    waits: Sequence[Callable[[], None]] = ()  # called if it turns out to be of a step
+    waits: WaitsSeen | None = None

@@ -8,7 +8,7 @@ from threading import get_ident
 
 from ...records.whole_run import PARTS, Part, WatchedRun, less
 from .batch_counts import BatchCounts
-from .stretch import EVALUATION, FIRST, GAP, REST, Stretch
+from .stretch import EVALUATION, FIRST, GAP, REST, Stretch, WaitsSeen
 from .sums import Sum
 
 clock = time.perf_counter
@@ -35,7 +35,8 @@ class Timeline:
         self._trained = False
         self._carved = 0.0  # seconds of it that belong to other parts
         self._logs: tuple[float, float] | None = None  # since when a record is made, and what was carved then
-        self._waits: list[Callable[[], None]] = []  # in it
+        self.waits: WaitsSeen = {}  # in it
+        self.on_waits: Callable[[WaitsSeen], None] = lambda _: None  # what turned out to be in steps
         self._fetching = False  # a batch is waited for
         self._stretches: list[Stretch] = []  # since the last step
         self._standing, self._stood, self._unusual = False, 0.0, True  # more among them than a step
@@ -181,10 +182,9 @@ class Timeline:
             self._sums["garbage"].add(seconds)
             self._carved += seconds
 
-    def waited(self, count: Callable[[], None]) -> None:
-        """The script waited. ``count`` is called if this turns out to be in a step, not in a data set."""
-        if not (self._fetching or self._away()):
-            self._waits.append(count)
+    def takes_waits(self) -> bool:
+        """Whether the script, which waited, is not in a data set, and may be in a step."""
+        return not (self._fetching or self._away())
 
     # ---- results
     def watched(self, ended: bool) -> WatchedRun:
@@ -211,8 +211,8 @@ class Timeline:
         self._stretches.append(
             Stretch(self._open, max(0.0, seconds), self._where, self._batches_said, trained=self._trained)
         )
-        if self._waits:
-            self._stretches[-1].waits, self._waits = self._waits, []
+        if self.waits:
+            self._stretches[-1].waits, self.waits = self.waits, {}
         self._open, self._since, self._carved = kind, now, 0.0
         self._where, self._batches_said, self._trained = "", None, False
 
@@ -246,8 +246,8 @@ class Timeline:
 
     def _is_of_steps(self, stretch: Stretch) -> None:
         self._sums["steps"].seconds += stretch.seconds
-        for count in stretch.waits:
-            count()
+        if stretch.waits:
+            self.on_waits(stretch.waits)
 
     def _settle(self) -> None:
         """A step has ended: assign what came since the last one to its parts."""
