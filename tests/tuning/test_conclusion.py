@@ -41,6 +41,16 @@ def row_with(log_ratios: list[float]) -> Tried:
     return replace(ROW, ratio=interval(log_ratios, "ABBA blocks"))
 
 
+def test_what_others_carry_into_the_plan_is_not_told_as_not_applying() -> None:
+    plan = Plan({"dataset_in_ram": {}, "malloc": {}})
+    alone = Refused("dataset_in_ram", (WhyNot("said", "it is read by 2 worker processes"),))
+    late = Refused("malloc", (WhyNot("no time in combination"),))
+    found = Found(facts(), 100.0, verdict=verdict(), trial=trial(CLEAR, plan), refused=(alone, late))
+    assert [row.technique for row in conclude(found).refused] == ["malloc"]
+    nothing = replace(found, trial=None)
+    assert [row.technique for row in conclude(nothing).refused] == ["dataset_in_ram", "malloc"]
+
+
 def test_a_confirmed_gain_is_claimed_with_its_interval() -> None:
     result = concluded(trial(CLEAR, PLAN), verdict())
     assert result.outcome == "gain"

@@ -60,6 +60,11 @@ class Found:
     short: Shortfall | None = None  # where the search ended, what the tune's end was foreseen to take
 
 
+def _by_itself(row: Refused) -> bool:
+    """Whether it says only that the technique does not apply by itself: in a plan, others carry it."""
+    return all(why.code == "said" for why in row.reasons)
+
+
 def conclude(found: Found) -> TuneResult:
     """The result of a tune."""
     trial, verdict, observation = found.trial, found.verdict, found.facts.observation
@@ -69,7 +74,7 @@ def conclude(found: Found) -> TuneResult:
     seconds, samples = step_seconds(observation), samples_per_step(observation)
     ratio = stated(trial) if trial is not None and claimed else None
     plan = trial.b if trial is not None and claimed else BASELINE
-    others = [row for row in found.refused if row.technique not in plan.techniques]
+    others = [row for row in found.refused if row.technique not in plan.techniques or not _by_itself(row)]
     late = [Refused(name, (WhyNot("no time", budget=enough),)) for name, enough in found.untried.items()]
     return TuneResult(
         outcome="gain" if claimed else "not-checked" if unchecked else "no-gain",

@@ -20,7 +20,8 @@ PROFILER_ENABLED = "_enable_profiler"  # of torch.autograd.profiler: the profile
 
 def is_transformed(torch: ModuleType) -> bool:
     """Whether a torch.func transform, such as vmap, runs what is computed now."""
-    return torch._C._functorch.maybe_current_level() is not None
+    functorch = getattr(torch._C, "_functorch", None)
+    return functorch is not None and functorch.maybe_current_level() is not None
 
 
 def add_each(torch: ModuleType, onto: Sequence[Tensor], others: Sequence[Tensor]) -> None:

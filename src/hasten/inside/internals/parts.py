@@ -111,7 +111,8 @@ PARTS = (
     Part(
         "torch._C._autograd", "_toggle_collection_dynamic", "debugging_off: the profiler pauses", needed=False
     ),
-    Part("torch._C._functorch", "maybe_current_level", "the guard: noise under vmap", needed=False),
+    Part("torch._C", "_functorch", "the guard and checkpoints: models under vmap", needed=False),
+    Part("torch._C._functorch", "maybe_current_level", "the same", needed=False),
     Part("torch", "_foreach_add_", "ranks: gradients of all parameters at once", needed=False),
     Part("torch", "_foreach_copy_", "ranks: gradients of all parameters at once", needed=False),
     Part("torch", "_foreach_mul_", "fp16: scales gradients", needed=False),
