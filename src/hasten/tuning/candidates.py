@@ -61,28 +61,35 @@ def choose(
     names = {technique.name for technique in accepted}
     ruled = {*names, *(ruled_out or ())}
     carried = {one.name: _carried(one, facts, risk, ruled) for one in accepted}
-    candidates = []
     shares = {technique.name: share_of(technique, facts) for technique in accepted}
     early = {name for name, share in shares.items() if (share or 0.0) >= _LARGE_START}
     in_turn = sorted(accepted, key=lambda one: _turn(one, causes, any(carried[one.name])))
-    for technique in _with_starts_in_place(in_turn, early):
-        options, along = _within(risk, technique, facts), carried[technique.name]
-        order = sorted(range(len(options)), key=lambda number: not along[number])  # what carries some first
-        together_with = [
-            Plan({**technique.together_with(options[n], facts), **along[n]}).only({*names, *along[n]})
-            for n in order
-        ]
-        candidates.append(
-            Candidate(
-                technique,
-                [options[n] for n in order],
-                together_with,
-                shares[technique.name],
-                technique.gains_with(facts),
-                frozenset(name for some in along for name in some),
-            )
-        )
+    candidates = [
+        _candidate(one, facts, _within(risk, one, facts), carried[one.name], names, shares[one.name])
+        for one in _with_starts_in_place(in_turn, early)
+    ]
     return candidates, refused
+
+
+def _candidate(
+    technique: type[Technique],
+    facts: Facts,
+    options: Sequence[Settings],
+    carried: Sequence[dict[str, Settings]],
+    names: Set[str],
+    share: float | None,
+) -> Candidate:
+    """``carried``: by option, what applies only with it. Options that carry something come first. ``names``:
+    techniques that apply by themselves.
+    """
+    order = sorted(range(len(options)), key=lambda number: not carried[number])
+    together_with = [
+        Plan({**technique.together_with(options[n], facts), **carried[n]}).only({*names, *carried[n]})
+        for n in order
+    ]
+    all_carried = frozenset(name for some in carried for name in some)
+    chosen, gains_with = [options[n] for n in order], technique.gains_with(facts)
+    return Candidate(technique, chosen, together_with, share, gains_with, all_carried)
 
 
 def _carried(

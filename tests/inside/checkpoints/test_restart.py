@@ -222,7 +222,7 @@ def test_a_folder_that_vanishes_is_said_and_training_goes_on(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("shape", "why"),
     [
-        ("per_sample_gradients", "called under a transform of torch.func"),
+        ("per_sample_gradients", "a model is called under a transform of torch.func"),
         ("steps_in_backward", "optimizers step within the backward pass"),
     ],
 )
@@ -233,6 +233,4 @@ def test_what_cannot_be_followed_is_said_and_trains_as_without_checkpoints(
     plain = ended([sys.executable, str(script)], tmp_path)
     run = ended(kept(tmp_path, script=script), tmp_path)
     assert run.stdout == plain.stdout
-    assert f"cannot be continued from a checkpoint, and goes on without: {why}" in run.stderr.replace(
-        "a model is ", ""
-    )
+    assert f"cannot be continued from a checkpoint, and goes on without: {why}" in run.stderr

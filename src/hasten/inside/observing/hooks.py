@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 from ..forked_children import spare_cuda_objects
 from ..internals.modules import FUNCTIONAL_CALL, compiled_call, put_call
-from ..seams import Args, Call, Kwargs
+from ..seams import Call
 from ..training import Training
 from .backward_call import OF_AUTOGRAD, OF_GRAD, OF_TENSOR, read_call
-from .bypassed import Bypassed
-from .closures import with_timed_closure
 from .data_seams import watch_data
 from .direct_calls import DirectCalls
 from .gpu_phases import Marks
@@ -23,6 +21,7 @@ from .operators import OperatorsSeen
 from .pace import Pace
 from .padding import PaddingSeen
 from .slot import ForwardSlot, take_out
+from .updates import Updates
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -76,17 +75,15 @@ class Hooks:
         seams = training.seams
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-        direct, bypassed = DirectCalls(training, observer), Bypassed(training)
-        stepped: set[int] = set()  # ids of optimizers
-        at_work: list[int] = []  # the step of one optimizer may call another's: together they are one step
-        began_within = 0.0  # when one began that steps within a backward pass
+        direct = DirectCalls(training, observer)
+        updates = Updates(training, observer, direct)
 
         @seams.watching
         def came(optimizer: Optimizer) -> None:
             if not (training.has_optimizers or self._trains):
                 self._forget_roots()
             training.add_optimizer(optimizer)
-            stepped.discard(id(optimizer))  # of one that is gone
+            updates.came(optimizer)
             self._discover_roots()
             direct.look()
             self.on_optimizer()
@@ -98,41 +95,9 @@ class Hooks:
 
             return __init__
 
-        def begins(optimizer: Optimizer, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs] | None:
-            nonlocal began_within
-            given = None
-            try:
-                if id(optimizer) in at_work:  # its last step raised, so it never ended
-                    del at_work[at_work.index(id(optimizer)) :]
-                if not at_work and observer.in_backward:
-                    began_within = clock()
-                elif not at_work:
-                    given = with_timed_closure(args, kwargs, observer.closure_took)
-                    observer.update_begins()
-                at_work.append(id(optimizer))
-            except Exception as error:
-                seams.give_up(error)
-            return given
-
-        def ends(optimizer: Optimizer, args: object, kwargs: object) -> None:
-            try:
-                if id(optimizer) in at_work:
-                    del at_work[at_work.index(id(optimizer)) :]
-                if id(optimizer) not in stepped:
-                    stepped.add(id(optimizer))
-                    direct.stepped(training.serial_of(training.number_of(optimizer)))
-                    bypassed.stepped(optimizer)
-                if not at_work and observer.in_backward:
-                    training.steps_in_backward = True
-                    observer.updated_within(clock() - began_within, training.number_of(optimizer))
-                elif not at_work:
-                    observer.update_ends(training.number_of(optimizer))
-            except Exception as error:
-                seams.give_up(error)
-
         seams.replace(torch.optim.Optimizer, "__init__", initialised)
-        seams.on_undo(register_optimizer_step_pre_hook(begins).remove)
-        seams.on_undo(register_optimizer_step_post_hook(ends).remove)
+        seams.on_undo(register_optimizer_step_pre_hook(updates.begins).remove)
+        seams.on_undo(register_optimizer_step_post_hook(updates.ends).remove)
 
     # ---- roots
     def _discover_roots(self) -> None:
