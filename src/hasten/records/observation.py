@@ -51,6 +51,7 @@ class Loader:
     pictures: bool = False  # its transforms end with those that make tensors of pictures
     resizes: bool = False  # a transform of its pictures resizes them
     changed: str = ""  # what of the data set the script changes between two passes; "" if nothing is seen
+    changed_at_first: str = ""  # what it changed before the first pass; "" once a second one has begun
 
     @property
     def worker_processes(self) -> str:

@@ -20,6 +20,7 @@ from hasten.inside.observing.loaders import (
     tensors_in,
 )
 from hasten.inside.observing.observer import Observer
+from hasten.inside.samples.sample_caches import not_worth_keeping
 from hasten.inside.seams import Seams
 from hasten.inside.training import Training
 
@@ -351,6 +352,27 @@ def test_a_data_set_that_the_script_changes_between_epochs_is_seen(
             dataset.draw()
     (record,) = loaders.records()
     assert record.changed == ("Negatives.rows" if draws and watched else "")
+
+
+@pytest.mark.parametrize(
+    ("draws_first", "passes", "changed"), [(True, 1, "Negatives.rows"), (True, 2, ""), (False, 1, "")]
+)
+def test_what_is_changed_before_the_first_pass_is_seen_until_a_second_one_tells(
+    draws_first: bool, passes: int, changed: str
+) -> None:
+    seams = Seams()
+    hooks = Hooks(Training(torch, seams, 2**32), Observer(lambda step: None), lambda: None, closely=True)
+    hooks.install()
+    dataset = Negatives()
+    loader = DataLoader(dataset, batch_size=2)
+    if draws_first:
+        dataset.draw()
+    for _ in range(passes):
+        next(iter(loader))
+    seams.undo_all()
+    (record,) = hooks.loaders.records()
+    assert (record.changed_at_first, record.changed) == (changed, "")
+    assert ("no second epoch was seen" in not_worth_keeping(record)) == bool(changed)
 
 
 def test_another_data_set_of_the_same_kind_is_no_change(training: Training) -> None:

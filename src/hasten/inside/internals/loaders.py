@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NEXT_INDEX = "_next_index"  # of an iterator: the indices of the batch to fetch next
 NEXT_DATA = "_next_data"  # the next batch, fetched
+LOADER_MADE = "check_worker_number_rationality"  # of a loader: what its ``__init__`` calls last
 RESET = "_reset"  # a pass over the loader begins: (loader, first_iter)
 WORKER_LOOP = "_worker_loop"  # of ``worker_module``: all that a worker process does
 CREATE_FETCHER = "create_fetcher"  # of ``fetchers()``

@@ -63,6 +63,12 @@ PARTS = (
     Part("torch.utils.data.dataloader", "_SingleProcessDataLoaderIter", "to fetch batches in another way"),
     Part("torch.utils.data.dataloader", "_MultiProcessingDataLoaderIter", "to fetch batches in another way"),
     Part("torch.utils.data.dataloader", "_DatasetKind", "to make a batch in another way"),
+    Part(
+        "torch.utils.data:DataLoader",
+        "check_worker_number_rationality",
+        "what a data set is when its loader is made",
+        needed=False,
+    ),
     Part(_ITERATOR, "_next_index", "which samples a batch is made of"),
     Part(_ITERATOR, "_reset", "when an epoch begins"),
     Part(

@@ -6,7 +6,15 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ..internals.loaders import NEXT_INDEX, RESET, fetchers, is_indexed, iterator_kind, reads_indices
+from ..internals.loaders import (
+    LOADER_MADE,
+    NEXT_INDEX,
+    RESET,
+    fetchers,
+    is_indexed,
+    iterator_kind,
+    reads_indices,
+)
 from ..samples.fetching import Fetch, Fetcher
 from ..seams import Call
 from ..training import Training
@@ -39,8 +47,15 @@ def watch_data(
 
     @seams.watching
     def loader_begins(loader: DataLoader[object]) -> None:
+        if loaders.changes is not None:
+            loaders.changes.pass_begins(loader.dataset)
         if timeline is not None:
             timeline.loader_begins(batches_in(loader))
+
+    @seams.watching
+    def loader_made(loader: DataLoader[object]) -> None:
+        if loaders.changes is not None:
+            loaders.changes.loader_made(loader.dataset)
 
     @seams.watching
     def batch_waited_for() -> None:
@@ -65,6 +80,13 @@ def watch_data(
         return __iter__
 
     begins = seams.watching(loaders.epoch_begins)
+
+    def made(original: Call) -> Call:
+        def check_worker_number_rationality(loader: DataLoader[object]) -> None:
+            original(loader)
+            loader_made(loader)
+
+        return check_worker_number_rationality
 
     def ordering(original: Call) -> Call:
         def _next_index(iterator: LoaderIterator) -> object:
@@ -123,6 +145,8 @@ def watch_data(
 
         return create_fetcher
 
+    if hasattr(DataLoader, LOADER_MADE):
+        seams.replace(DataLoader, LOADER_MADE, made)
     seams.replace(DataLoader, "__iter__", begun)
     seams.replace(iterator_kind(), "__next__", fetched)
     seams.replace(iterator_kind(), NEXT_INDEX, ordering)

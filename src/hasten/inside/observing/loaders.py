@@ -20,8 +20,8 @@ from ..internals.loaders import (
 from ..living import Living, Reference, reference
 from ..samples.sampling_proof import prove_deterministic
 from ..samples.transform_prefix import has_transforms
-from ..samples.visible_state import State, difference, visible_state
 from ..training import Training
+from .data_changes import DataChanges
 from .identify import describe_loader, length_of
 
 if TYPE_CHECKING:
@@ -46,18 +46,11 @@ class _Seen:
     refer: Reference
     record: Loader
     latest: int = 0  # the number of the pass that read it last, from 1
-    state: tuple[int, State] | None = None  # of the data set with that id, when its latest pass began
 
     @property
     def dataset(self) -> Any:
         """The data set; None once it is gone."""
         return self.refer()
-
-    def look_at(self, dataset: object) -> None:
-        """A pass begins: has the script changed it since the last one? Some draw new samples each epoch."""
-        before, self.state = self.state, (id(dataset), visible_state(dataset, lenient=True))
-        if before is not None and before[0] == id(dataset):
-            self.record = replace(self.record, changed=difference(before[1], self.state[1]))
 
 
 @dataclass(slots=True)
@@ -89,6 +82,7 @@ class Loaders:
         self._last: Callable[[], LoaderIterator | None] = lambda: None  # of the last reading
         self._last_reading = _Reading(False)
         self.begun = 0  # passes over any of them that gave a batch
+        self.changes = DataChanges() if holds else None  # only what is watched closely has time to look
         self._read_for: Living[int] = Living()  # by data set: how many optimizers had been made then
         self._let_go_for = 0  # the same number when data sets were last released
 
@@ -144,8 +138,8 @@ class Loaders:
             seen = self._seen[key] = _Seen(_nothing, record)
         self.begun += 1
         seen.latest = self.begun
-        if self._holds and not seen.record.changed:
-            seen.look_at(dataset)
+        if self.changes is not None:
+            seen.record = self.changes.told(seen.record, dataset)
         seen.refer = (lambda: dataset) if self._holds else reference(dataset)
         made = self._training.optimizers_added
         self._training.datasets.put(dataset, None)

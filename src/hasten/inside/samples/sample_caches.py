@@ -212,4 +212,9 @@ def not_worth_keeping(loader: Loader) -> str:
     """Why keeping a loader's samples gains nothing, or cannot be; "" if it may."""
     if loader.changed and not loader.in_memory:
         return f"{loader.changed} changes from epoch to epoch, and samples that were kept would be made anew"
+    if loader.changed_at_first and not loader.in_memory:
+        return (
+            f"{loader.changed_at_first} changed between the making of its loader and the first batch, as by "
+            "scripts that draw other samples for each epoch; no second epoch was seen to tell"
+        )
     return not_read_by_index(loader)
