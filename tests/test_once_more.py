@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
+
+from . import once_more
 
 ROOT = Path(__file__).resolve().parent.parent
 FAILS_ONCE = """
@@ -20,46 +26,61 @@ def test_fails_once():
     Path("seen").touch()
     assert seen
 """
+NONE_COLLECTED = 2  # pytest's exit code where a file cannot be imported
 
 
-def gate(folder: Path, source: str) -> tuple[int, str]:
-    (folder / "test_it.py").write_text(source)
-    (folder / "pytest.ini").write_text("[pytest]\n")
+def test_what_fails_once_is_named_and_passes(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(FAILS_ONCE)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
     done = subprocess.run(
         [sys.executable, "-m", "tests.once_more", "-p", "no:xdist", "test_it.py"],
-        cwd=folder,
+        cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
     )
-    return done.returncode, done.stdout
-
-
-def test_what_fails_once_is_named_and_passes(tmp_path: Path) -> None:
-    code, said = gate(tmp_path, FAILS_ONCE)
-    assert code == 0
-    assert said.splitlines()[-1].strip() == "test_it.py::test_fails_once"
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1].strip() == "test_it.py::test_fails_once"
     assert (tmp_path / "passed").read_text() == "x"
 
 
-def test_what_fails_twice_fails(tmp_path: Path) -> None:
-    code, said = gate(tmp_path, "def test_broken():\n    assert False\n")
-    assert code == 1
-    assert said.count("1 failed in") == 2
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[str, ...]]]:
+    """Makes runs of pytest that end with these codes and failures, and tells what each was asked."""
+
+    def made(*ends: tuple[int, list[str]]) -> list[tuple[str, ...]]:
+        left, asked = list(ends), []
+
+        def pytest_run(*arguments: str) -> int:
+            asked.append(arguments)
+            code, failed = left.pop(0)
+            once_more.LASTFAILED.parent.mkdir(parents=True, exist_ok=True)
+            once_more.LASTFAILED.write_text(json.dumps(dict.fromkeys(failed, True)))
+            return code
+
+        monkeypatch.setattr(once_more, "pytest", pytest_run)
+        return asked
+
+    monkeypatch.chdir(tmp_path)
+    return made
 
 
-def test_of_many_failures_none_is_run_again(tmp_path: Path) -> None:
-    code, said = gate(tmp_path, "\n".join(f"def test_{n}():\n    assert False\n" for n in range(4)))
-    assert (code, said.count("4 failed in"), said.count("Once more")) == (1, 1, 0)
+def test_what_fails_twice_fails(runs: Callable[..., list[tuple[str, ...]]]) -> None:
+    asked = runs((1, ["a.py::test"]), (1, ["a.py::test"]))
+    assert once_more.main(["-n", "3", "--thorough"]) == 1
+    assert asked == [("--cache-clear", "-n", "3", "--thorough"), ("--thorough", "a.py::test")]
 
 
-def test_a_file_that_cannot_be_imported_fails(tmp_path: Path) -> None:
-    code, said = gate(tmp_path, "import nothing_of_this_name\n")
-    assert code == 2
-    assert "Once more" not in said
+def test_of_many_failures_none_is_run_again(runs: Callable[..., list[tuple[str, ...]]]) -> None:
+    asked = runs((1, [f"a.py::test_{number}" for number in range(4)]))
+    assert once_more.main([]) == 1
+    assert len(asked) == 1
 
 
-def test_an_earlier_failure_is_forgotten(tmp_path: Path) -> None:
-    gate(tmp_path, "def test_old():\n    assert False\n")
-    code, said = gate(tmp_path, FAILS_ONCE)
-    assert (code, "test_old" in said) == (0, False)
+@pytest.mark.parametrize(("code", "failed"), [(NONE_COLLECTED, ["a.py"]), (1, ["a.py"]), (0, [])])
+def test_what_cannot_be_run_again_is_not(
+    runs: Callable[..., list[tuple[str, ...]]], code: int, failed: list[str]
+) -> None:
+    asked = runs((code, failed))
+    assert once_more.main([]) == code
+    assert len(asked) == 1

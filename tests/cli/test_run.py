@@ -101,6 +101,7 @@ print('done')
 """
 
 
+@pytest.mark.thorough
 def test_a_script_that_is_compiled_for_the_first_time_ends(project: Project) -> None:
     """torch leaves a pool with idle threads, unless it finds what it compiled before."""
     if shutil.which("c++") is None:

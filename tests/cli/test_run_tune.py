@@ -88,6 +88,7 @@ print(torch.Tensor.backward is watched)
 """
 
 
+@pytest.mark.thorough
 def test_where_nothing_is_found_the_script_goes_on_as_without_us(project: Project) -> None:
     project.write("alone.py", ALONE)
     tuned = project.hasten("run", "--tune", "alone.py")

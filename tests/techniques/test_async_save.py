@@ -606,7 +606,12 @@ TRAINED = SCRIPT.replace('os.mkdir("saved")\ntorch.save(model.state_dict(), "sav
 
 @pytest.mark.parametrize(
     ("before", "found"),
-    [("", ["later", "older"]), ("from safetensors import safe_open as reader", ["there", "there"])],
+    [
+        ("", ["later", "older"]),
+        pytest.param(
+            "from safetensors import safe_open as reader", ["there", "there"], marks=pytest.mark.thorough
+        ),
+    ],
 )
 def test_files_of_safetensors_are_written_later_too(tmp_path: Path, before: str, found: list[str]) -> None:
     project = Project(tmp_path)

@@ -350,6 +350,7 @@ def test_with_another_technique_around_the_loaders() -> None:
     assert resumed == [True]
 
 
+@pytest.mark.thorough
 def test_loader_workers_sees_changes_by_the_same_means(started_under: StartUnder) -> None:
     started_under(Plan({"loader_workers": {"count": 1}}))
     made = DataLoader(Augmented(), batch_size=7)

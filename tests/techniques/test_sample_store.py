@@ -613,6 +613,7 @@ def test_another_part_is_filled_when_the_training_comes_to_it(process: Start, no
     assert now.evidence.startswith(f"{12 + 12} samples came from a store, 12 were made")
 
 
+@pytest.mark.thorough
 def test_a_data_set_that_is_another_in_each_run_does_not_fill_the_disk(process: Start) -> None:
     for number in range(8):
         now, dataset = process(), Rows()

@@ -39,10 +39,10 @@ def assert_same_end(whole: Path, parts: Path) -> None:
 @pytest.mark.parametrize(
     "asked",
     [
-        ("stopping",),
+        pytest.param(("stopping",), marks=pytest.mark.thorough),
         ("augmentation", "mixing"),
         ("workers", "augmentation", "stopping"),
-        ("accumulation", "mixing"),
+        pytest.param(("accumulation", "mixing"), marks=pytest.mark.thorough),
     ],
     ids="-".join,
 )
@@ -58,6 +58,7 @@ def test_a_killed_script_ends_as_if_it_had_not_been(tmp_path: Path, asked: tuple
     assert_same_end(whole, parts)
 
 
+@pytest.mark.thorough
 def test_killed_again_and_again(tmp_path: Path) -> None:
     whole, parts = folders(tmp_path)
     ended([*PLAIN, "mixing"], whole)
@@ -193,7 +194,7 @@ print(next(hidden).item())
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (DRAWS_FROM_THE_SYSTEM, "begins otherwise"),
+        pytest.param(DRAWS_FROM_THE_SYSTEM, "begins otherwise", marks=pytest.mark.thorough),
         (COUNTS_ON_THE_SIDE, "found was False and is True"),
         (HIDES_A_TENSOR, "that no name leads to"),
     ],
@@ -223,7 +224,9 @@ def test_a_folder_that_vanishes_is_said_and_training_goes_on(tmp_path: Path) -> 
     ("shape", "why"),
     [
         ("per_sample_gradients", "a model is called under a transform of torch.func"),
-        ("steps_in_backward", "optimizers step within the backward pass"),
+        pytest.param(
+            "steps_in_backward", "optimizers step within the backward pass", marks=pytest.mark.thorough
+        ),
     ],
 )
 def test_what_cannot_be_followed_is_said_and_trains_as_without_checkpoints(

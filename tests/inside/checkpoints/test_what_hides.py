@@ -165,8 +165,11 @@ show(model)
 }
 
 
-# Of two that take the same way, one is tried each time.
-SELDOM = {"a conjugate", "an optimizer's state by name", "a temporary file", "a hidden tensor like another"}
+# Of those that take the same way, one is tried each time; what takes long, in the thorough run.
+SELDOM = {
+    *("a conjugate", "an optimizer's state by name", "a temporary file", "a hidden tensor like another"),
+    *("files that torch writes itself", "a scaler", "worker processes"),
+}
 
 
 def each(names: Iterable[str]) -> list[ParameterSet]:

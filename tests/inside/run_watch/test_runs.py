@@ -94,7 +94,7 @@ def run(folder: Path, script: str, watched: WatchedRun = SOON) -> subprocess.Com
             marks=pytest.mark.thorough,  # while other programs run, its first blocks may differ too much
         ),
         pytest.param(LEAK, "its memory grows by ", marks=pytest.mark.thorough),
-        (SLOW_SAMPLES, "it waits for data, "),
+        pytest.param(SLOW_SAMPLES, "it waits for data, ", marks=pytest.mark.thorough),
     ],
     ids=["a growing list", "a leak", "slow samples"],
 )
