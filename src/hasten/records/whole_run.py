@@ -38,6 +38,7 @@ class Part:
     samples: int = 0  # that went through it, if known (evaluation)
     where: tuple[str, ...] = ()  # "train.py:41", slowest first, if known
     folders: tuple[str, ...] = ()  # folders that files were saved into, if known
+    occasions: int = 0  # how often with a step in between; 0: not known
 
 
 ENDLESS_STEPS = 10_000_000  # of an epoch: a sampler that says so is made to go on until the script stops
@@ -109,7 +110,14 @@ def account_of(run: WatchedRun) -> Account:
     if run.epochs and run.whole_epochs:
         return Account("epochs", run.whole_epochs)
     often = (part for part in run.parts if part.name not in _ONCE)
-    return Account("steps", tuple(part for part in often if part.name in _WITH_EACH_STEP or part.count > 1))
+    return Account(
+        "steps", tuple(part for part in often if part.name in _WITH_EACH_STEP or _came_again(part))
+    )
+
+
+def _came_again(part: Part) -> bool:
+    """Two evaluations with no step in between, of two data sets, do not say how often they come."""
+    return (part.occasions or part.count) > 1
 
 
 def named(parts: tuple[Part, ...], name: str) -> Part:
@@ -124,6 +132,7 @@ def less(parts: tuple[Part, ...], before: tuple[Part, ...]) -> tuple[Part, ...]:
             part,
             seconds=max(0.0, part.seconds - old.seconds),
             count=part.count - old.count,
+            occasions=part.occasions - old.occasions,
             each=part.each[len(old.each) :],
             samples=part.samples - old.samples,
         )

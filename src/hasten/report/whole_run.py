@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..records.observation import Observation
 from ..records.phases import step_seconds
-from ..records.whole_run import Account, Part, WatchedRun, account_of
+from ..records.whole_run import ENDLESS_STEPS, Account, Part, WatchedRun, account_of
 from ..units import seconds_words
 
 if TYPE_CHECKING:
@@ -120,6 +120,8 @@ def _epoch_ahead(observation: Observation, run: WatchedRun) -> list[str]:
     """How long an epoch's steps will take, if its length is known."""
     if run.epoch_steps is None:
         return ["No loader reports how long an epoch is."]
+    if run.epoch_steps >= ENDLESS_STEPS:
+        return ["The loader goes on until the script stops."]
     seconds = seconds_words(run.epoch_steps * step_seconds(observation))
     return [f"The loader says that an epoch has {run.epoch_steps:,} steps: about {seconds} of steps."]
 

@@ -10,7 +10,7 @@ import pytest
 
 from hasten.inside.observing import timeline as module
 from hasten.inside.observing.timeline import Timeline
-from hasten.records.whole_run import WatchedRun
+from hasten.records.whole_run import WatchedRun, account_of
 
 
 class Clock:
@@ -185,6 +185,23 @@ def test_evaluations_on_two_sets_are_two(script: Script) -> None:
     run = script.timeline.watched(ended=True)
     assert run.part("evaluation").each == (7.0, 7.0)
     assert (run.epochs, parts(run)["tail"]) == (1, 4.0)
+
+
+@pytest.mark.parametrize("occasions", [1, 2])
+def test_evaluations_with_no_step_in_between_do_not_say_how_often_they_come(
+    script: Script, occasions: int
+) -> None:
+    script.begins(60)
+    script.batch()
+    script.trains()
+    for _ in range(occasions):
+        script.evaluates(2)
+        script.evaluates(3)
+        script.trains()
+    run = script.timeline.watched(ended=False)
+    evaluation = run.part("evaluation")
+    assert (evaluation.count, evaluation.occasions) == (2 * occasions, occasions)
+    assert (account_of(run).share("evaluation") > 0) == (occasions > 1)
 
 
 def test_an_evaluation_that_reads_ahead_is_one(script: Script) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...records.whole_run import Part
+from ...records.whole_run import PARTS, Part
 
 _KEPT = 100  # occurrences and lines that are kept individually
 _LINES_TOLD = 3
@@ -10,10 +10,12 @@ _MOST_FOLDERS = 20
 
 
 class Sum:
-    """Seconds, and how often, by the line that led there."""
+    """Seconds, and how often, by the line that led there. ``steps``: the training's."""
 
-    def __init__(self) -> None:
+    def __init__(self, steps: Sum | None = None) -> None:
         self.seconds, self.count, self.samples = 0.0, 0, 0
+        self._steps, self._latest = steps, -1  # how many steps had ended when it came the last time
+        self.occasions = 0
         self.each: list[float] = []
         self.lines: dict[str, float] = {}
         self.folders: dict[str, None] = {}
@@ -22,6 +24,8 @@ class Sum:
         """``folder``: the one written into."""
         self.seconds += seconds
         self.count += 1
+        if self._steps is not None and self._latest != self._steps.count:
+            self.occasions, self._latest = self.occasions + 1, self._steps.count
         self.samples += samples
         if len(self.each) < _KEPT:
             self.each.append(seconds)
@@ -33,4 +37,11 @@ class Sum:
     def part(self, name: str) -> Part:
         lines = sorted(self.lines, key=lambda line: -self.lines[line])[:_LINES_TOLD]
         where, folders = tuple(lines), tuple(self.folders)
-        return Part(name, self.seconds, self.count, tuple(self.each), self.samples, where, folders)
+        each = tuple(self.each)
+        return Part(name, self.seconds, self.count, each, self.samples, where, folders, self.occasions)
+
+
+def sums_of_a_run() -> dict[str, Sum]:
+    """One for each of PARTS."""
+    steps = Sum()
+    return {name: steps if name == "steps" else Sum(steps) for name in PARTS}

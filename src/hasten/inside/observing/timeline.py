@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from threading import get_ident
 
-from ...records.whole_run import PARTS, Part, WatchedRun, less
+from ...records.whole_run import Part, WatchedRun, less
 from .batch_counts import BatchCounts
 from .stretch import EVALUATION, FIRST, GAP, REST, Stretch, WaitsSeen
-from .sums import Sum
+from .sums import sums_of_a_run
 
 clock = time.perf_counter
 
@@ -29,7 +29,7 @@ class Timeline:
         self.place = place
         self.inside = ""  # the part that is being taken out of others
         self._thread = get_ident()
-        self._sums = {name: Sum() for name in PARTS}
+        self._sums = sums_of_a_run()
         self._open, self._where = GAP, ""  # the stretch that is open, and what is known of it
         self._batches_said: int | None = None
         self._trained = False
