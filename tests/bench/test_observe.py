@@ -325,6 +325,13 @@ def test_slow_steps_on_unequal_batches_are_watched_for_longer(seconds: float, wa
     assert len(observation.steps) == watched
 
 
+@pytest.mark.parametrize(("seconds", "told"), [(0.005, []), (0.5, [(0.5, 20.0)]), (9.0, [(9.0, 42.0)])])
+def test_watching_for_long_is_told_before(seconds: float, told: list[tuple[float, float]]) -> None:
+    paced, heard = Paced(1.0, seconds), []
+    observe(cast(Trials, paced), seconds=60.0, told=lambda *said: heard.append(said))
+    assert heard == told
+
+
 def test_quick_steps_are_not_interrupted() -> None:
     paced = Paced(1.0, 0.005)
     observe(cast(Trials, paced))

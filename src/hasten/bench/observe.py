@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -26,6 +26,7 @@ _UNEQUAL_STEPS = 20  # that show how a step's time grows with its batch, if batc
 _UNEQUAL_TIMES = 2.5  # times the time, for these
 _LATEST_STEPS = 3  # steps whose median says how slow they are now
 _AT_ONCE_SECONDS = 1.0  # between two looks at how slow they are
+_LONG_SECONDS = 15.0  # of watching steps, from which on it is told
 _NO_END_SECONDS = 1e6  # for an evaluation, however long
 
 
@@ -46,13 +47,15 @@ def observe(
     trials: Trials,
     steps: int = STEPS,
     warmup_steps: int = WARMUP_STEPS,
-    seconds: float = 120.0,
+    seconds: float = 60.0,
     on: WatchOn | None = None,
     plan: Plan = BASELINE,
+    told: Callable[[float, float], None] = lambda step, watching: None,
 ) -> tuple[Observation, Rhythm]:
     """Start the script under ``plan``, let it warm up, watch ``steps`` steps, stop it. A script that ends
     before is watched to its end, and one whose steps are so slow that this takes longer than ``seconds`` for
     fewer steps. What comes after these steps, as far as ``on`` asks, is in the observation's ``run`` alone.
+    ``told`` gets the seconds of a step, and of all that is to be watched, where that is long.
 
     Raises ScriptError if the script fails by itself, Refusal if it never trains or ends too soon.
     """
@@ -64,6 +67,9 @@ def observe(
             trials.keep_preparations(worker)
             warm = worker.steps(min(_FIRST_STEPS, warmup_steps))
             left = seconds - _seconds(warm)
+            usual = _usual(worker)
+            if (takes := min(left, (warmup_steps + steps) * usual)) > _LONG_SECONDS:
+                told(usual, takes)
             warm += _train(worker, warmup_steps - len(warm), 0, left * _WARMUP_SHARE)
             warmup_steps = len(warm)
             watched = _train(worker, steps, _SLOW_STEPS, seconds - _seconds(warm))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import Refusal, UsageError
 from ..saying import say
+from ..units import seconds_words
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -82,6 +83,11 @@ def console_for(json_target: str | None) -> Console:
     from ..report.console import open_console
 
     return open_console(sys.stderr if json_target == "-" else sys.stdout)
+
+
+def say_how_long_it_takes(step_seconds: float, seconds: float) -> None:
+    """To watch some steps: the script may say nothing meanwhile."""
+    say(f"hasten: a step takes {seconds_words(step_seconds)}: watching takes about {seconds_words(seconds)}")
 
 
 def require_folder() -> None:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import click
 
 from .. import saying
-from .common import console_for, require_platform, script_of, stage_of
+from .common import console_for, require_platform, say_how_long_it_takes, script_of, stage_of
 from .options import ALLOW_WRITES, JSON, WAIT, ranks, script
 from .values import MOST_STEPS, positive_seconds, whole_number
 
@@ -67,7 +67,7 @@ def execute(arguments: SimpleNamespace) -> int:
     seconds, asked = arguments.seconds or DEFAULT_SECONDS, arguments.seconds is not None
     on = WatchOn(seconds, asked=asked, whole=arguments.whole)
     with beside_nobody(Workspace(script), arguments.wait, say), Trials(stage) as trials:
-        observation, _ = observe(trials, arguments.steps, arguments.warmup, on=on)
+        observation, _ = observe(trials, arguments.steps, arguments.warmup, on=on, told=say_how_long_it_takes)
     facts = Facts(stage.seen, observation)
     causes = with_remedies_here(find_causes(facts), facts)
     if arguments.json is not None:

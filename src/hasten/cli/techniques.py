@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from .common import console_for, require_platform, script_of, stage_of
+from .common import console_for, require_platform, say_how_long_it_takes, script_of, stage_of
 from .options import ALLOW_WRITES, JSON, ranks, script
 
 NAME = "techniques"
@@ -35,7 +35,7 @@ def execute(arguments: SimpleNamespace) -> int:
         distribution = distribution_of(script)
         stage = stage_of(script, distribution, arguments)
         with Trials(stage) as trials:
-            observation, _ = observe(trials)
+            observation, _ = observe(trials, told=say_how_long_it_takes)
         by_itself = why_not_shared(distribution)
         ruled_out = {"processes": by_itself} if by_itself else {}
         listing = list_for_script(script.label, Facts(stage.seen, observation), ruled_out)
