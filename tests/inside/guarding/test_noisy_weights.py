@@ -73,6 +73,25 @@ def test_a_layer_that_is_called_again_has_the_same_noise() -> None:
     assert tree.layer.seen[0] is not tree.layer.weight
 
 
+def test_what_a_hook_counts_at_a_parameter_is_the_scripts() -> None:
+    """As in training with differential privacy, which keeps gradients of single samples there."""
+    layer: Any = nn.Linear(4, 3)
+    layer.weight.passes, own = 0, layer.weight
+
+    def count(module: nn.Module, inputs: object, output: object) -> None:
+        for parameter in module.parameters():
+            if parameter.dim() > 1:
+                counted: Any = parameter
+                counted.passes += 1
+                counted.seen = [inputs]
+
+    layer.register_forward_hook(count)
+    called(layer, torch.ones(5, 4)).sum().backward()
+    assert layer.weight is own
+    assert own.passes == 1
+    assert len(own.seen) == 1
+
+
 def test_weights_that_are_shared_have_one_noise() -> None:
     first, second = Seeing(4, 4), Seeing(4, 4)
     second.weight = first.weight

@@ -44,7 +44,8 @@ class _Swapped:
 
 class NoisyWeights:
     """Adds noise to the matrices and kernels of all modules of ``root``, until ``put_back``. Gradients reach
-    the script's own parameters, as through a sum. Weights that a module also keeps outside of its parameters
+    the script's own parameters, as through a sum, and so does what hooks keep as a parameter's attributes.
+    Weights that a module also keeps outside of its parameters
     (recurrent ones), or that another module uses, are left alone.
 
     ``noise``: what to add to a tensor; None for nothing.
@@ -56,7 +57,7 @@ class NoisyWeights:
         for parameters, name, weight in _weights(torch, root):
             if id(weight) not in made:
                 added = noise(weight)
-                made[id(weight)] = (weight if added is None else weight + added, added)
+                made[id(weight)] = (weight if added is None else _with_noise(weight, added), added)
             noisy, added = made[id(weight)]
             if added is not None:
                 self._swapped.append(
@@ -67,6 +68,12 @@ class NoisyWeights:
     def put_back(self) -> None:
         while self._swapped:
             self._swapped.pop().put_back()
+
+
+def _with_noise(weight: Tensor, noise: Tensor) -> Tensor:
+    noisy = weight + noise
+    noisy.__dict__ = weight.__dict__
+    return noisy
 
 
 def _weights(torch: ModuleType, root: Module) -> Iterator[tuple[dict[str, Tensor | None], str, Tensor]]:
