@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from hasten.cli.main import main
 from hasten.inside.job import Job
 from hasten.machine import this_machine
+from hasten.machine.torch_build import torch_version
 from hasten.plans.files import SavedPlan, write_plan
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.run_pace import TunedPace
@@ -29,7 +29,7 @@ def written(plan: Plan = PLAN, measured: dict[str, Any] = MEASURED, **made_for: 
         "digest": script.digest(),
         "arguments": ["--epochs", "5"],
         "machine": this_machine().identity,
-        "torch": importlib.metadata.version("torch"),
+        "torch": torch_version(),
     }
     write_plan(Path("plan.toml"), SavedPlan(plan, {**here, **made_for}, measured))
 

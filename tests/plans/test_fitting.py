@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hasten.launch.shares import shares
+from hasten.machine.torch_build import torch_version
 from hasten.plans.files import SavedPlan
 from hasten.plans.fitting import fit
 from hasten.records.machine import Core, Machine
@@ -21,7 +21,7 @@ from ..bench.made_up import machine
 
 PLAN = Plan({"malloc": {}, "threads": {"count": 2}, "bf16": {}})
 HERE = machine()
-TORCH = importlib.metadata.version("torch")
+TORCH = torch_version()
 
 
 @pytest.fixture

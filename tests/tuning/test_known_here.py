@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from hasten import __version__
 from hasten.machine import this_machine
+from hasten.machine.torch_build import torch_version
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.result import TuneResult
 from hasten.records.sources import SourceDigests
@@ -42,7 +42,7 @@ def here(script: Script) -> TuneResult:
         sources=SourceDigests(script.digest()),
         versions={
             "hasten": __version__,
-            "torch": importlib.metadata.version("torch"),
+            "torch": torch_version(),
             "python": platform.python_version(),
         },
     )

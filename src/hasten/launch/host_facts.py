@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import importlib.metadata
 import json
 import os
 import platform
@@ -12,11 +11,13 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 from ..errors import UsageError
 from ..inside.job import Job
 from ..machine.memory import available_bytes
+from ..machine.torch_build import torch_version
 from ..records.codec import to_json
 from ..records.preflight import HostFacts
 from ..scripts.reading import parts_of
@@ -39,7 +40,7 @@ def facts_of(job: Job, script: Script, environment: Mapping[str, str], version: 
     return HostFacts(
         alike={
             "Python": platform.python_version(),
-            "torch": _version("torch"),
+            "torch": _torch_version(),
             "hasten": version,
             "the plan": f"{label} ({_short(plan.encode())})",
             "the command line": " ".join(job.argv),
@@ -54,9 +55,9 @@ def facts_of(job: Job, script: Script, environment: Mapping[str, str], version: 
     )
 
 
-def _version(name: str) -> str:
-    with suppress(importlib.metadata.PackageNotFoundError):
-        return importlib.metadata.version(name)
+def _torch_version() -> str:
+    with suppress(PackageNotFoundError):
+        return torch_version()
     return ""
 
 

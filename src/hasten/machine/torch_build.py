@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import metadata
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -16,6 +17,14 @@ def torch_build() -> TorchBuild:
     if spec is None or spec.origin is None:
         return TorchBuild("")
     return read_build(text_of(Path(spec.origin).with_name("version.py")))
+
+
+def torch_version() -> str:
+    """As ``torch.__version__`` says it: "2.9.0+cu128". The metadata of its package may leave out "+cu128".
+
+    Raises PackageNotFoundError if there is no torch.
+    """
+    return torch_build().version or metadata.version("torch")
 
 
 def read_build(text: str) -> TorchBuild:

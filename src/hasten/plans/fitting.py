@@ -4,13 +4,13 @@ said.
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Mapping
 from typing import Any
 
 from ..inside.techniques.catalog import CATALOG
 from ..launch.shares import shares
 from ..machine.cpu import FLAGS
+from ..machine.torch_build import torch_version
 from ..records.machine import Machine
 from ..records.plan import Plan
 from ..scripts.sources import changed_since
@@ -37,7 +37,7 @@ def fit(
         )
     if many is not None and many != nproc:
         remarks.append(f"the plan was made for {many} processes: start it with --nproc-per-node {many}")
-    torch = importlib.metadata.version("torch")
+    torch = torch_version()
     if made_for.get("torch") not in (None, torch):
         elsewhere.append(f"the plan was made with torch {made_for['torch']}; this is {torch}")
     left_out = []

@@ -4,7 +4,6 @@ modules, machine and versions.
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from .. import __version__
 from ..errors import HastenError
 from ..inside.techniques.base import Technique
 from ..inside.techniques.catalog import CATALOG
+from ..machine.torch_build import torch_version
 from ..records.machine import Machine
 from ..records.plan import BASELINE, Plan, Settings
 from ..records.result import TuneResult
@@ -37,7 +37,7 @@ def known_here(script: Script, machine: Machine) -> Known:
     """
     versions = {
         "hasten": __version__,
-        "torch": importlib.metadata.version("torch"),
+        "torch": torch_version(),
         "python": platform.python_version(),
     }
     with suppress(HastenError, OSError):

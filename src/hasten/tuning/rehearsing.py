@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from ..bench.rehearsal import rehearse
 from ..bench.trials import Trials
 from ..errors import Refusal, UsageError
 from ..launch.together import Wish
+from ..machine.torch_build import torch_version
 from ..plans.own import prepare
 from ..records.codec import from_json, to_json
 from ..records.ranks import Findings
@@ -86,7 +86,7 @@ def _identity(script: Script, wish: Wish, trials: Trials) -> dict[str, Any]:
         "beside": _beside(script),
         "environment": _digest_of(trials.stage.environment),
         "machine": trials.stage.machine.identity,
-        "torch": importlib.metadata.version("torch"),
+        "torch": torch_version(),
         "hasten": __version__,
         "ranks": to_json(wish.rehearsed),
     }
