@@ -107,6 +107,8 @@ TUNABLE = (
     shape("samples_its_proposals", 160, 16, "Detector", "SGD",
           note="a dictionary of losses; draws as many random numbers as there are positive scores"),
     shape("adversarial_training", 140, 24, "Sequential", "SGD", note="two backward passes a step"),
+    shape("private_gradients", 140, 32, "Sequential", "PrivateSGD",
+          note="hooks keep each sample's gradient at its parameter, clip it and add noise"),
     shape("draws_negatives", 150, 24, "Factors", "Adam", note="draws other samples for each epoch"),
     shape("closure_step", 150, 20, "Sequential", "SGD"),
     shape("lbfgs", 120, 200, "Sequential", "LBFGS",

@@ -226,7 +226,7 @@ def step(backwards: int) -> Step:
         ({"uses": ("GradScaler",)}, "uses GradScaler"),
         ({"steps": (step(1), step(2))}, "not exactly one backward pass"),
         ({"optimizers": (optimizer(), optimizer())}, "several optimizers"),
-        ({"optimizers": (optimizer(name="LBFGS"),)}, "LBFGS"),
+        ({"optimizers": (optimizer(why_not_merged="LBFGS may look at a group"),)}, "one parameter at a time"),
     ],
 )
 def test_what_it_refuses(other: dict[str, Any], reason: str) -> None:

@@ -58,9 +58,8 @@ class OptimizerInBackward(Technique):
             reasons.append("a step has not exactly one backward pass")
         if len(seen.optimizers) > 1:
             reasons.append("there are several optimizers, and a backward pass may reach into another's part")
-        if any(optimizer.name == "LBFGS" for optimizer in seen.optimizers):
-            reasons.append("LBFGS needs all gradients at once")
-        return reasons
+        whole = {optimizer.why_not_merged for optimizer in seen.optimizers} - {""}
+        return [*reasons, *(f"{why}, and would be given one parameter at a time" for why in sorted(whole))]
 
     def install(self, training: Training, settings: Settings) -> None:
         if len(training.optimizers) > 1:
