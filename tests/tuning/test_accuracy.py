@@ -11,7 +11,7 @@ from hasten.bench.trials import Trials
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.reasons import Reason
 from hasten.records.result import Tried
-from hasten.records.verdict import TooLittleTime
+from hasten.records.verdict import GuardVerdict, TooLittleTime
 from hasten.report.guard import reasons
 from hasten.report.progress import Silent
 from hasten.report.reasons import reason_words
@@ -51,6 +51,23 @@ def test_what_turned_out_too_slow_to_set_up_does_not_cost_the_rest_its_check() -
 @pytest.mark.parametrize("slow", [(), ("malloc", "compile", "bf16")], ids=["all fits", "nothing fits"])
 def test_nothing_is_left_out_for_nothing(slow: tuple[str, ...]) -> None:
     assert part(PLAN, *slow) == (PLAN, [])
+
+
+@pytest.mark.parametrize(
+    ("names", "blamed"),
+    [
+        (("malloc", "denormals", "channels_last", "dataset_in_ram"), "channels_last"),
+        (("malloc", "channels_last", "bf16"), "bf16"),
+        (("malloc", "denormals"), "denormals"),
+    ],
+)
+def test_without_time_for_each_alone_what_computes_otherwise_is_blamed(
+    names: tuple[str, ...], blamed: str
+) -> None:
+    """Layers that compute one thing in one layout alone depart under channels_last: malloc was blamed."""
+    plan = Plan({name: {} for name in names})
+    accuracy = Accuracy(cast(Trials, None), facts(), "close", 0, cast(Budget, Left(*names)), Silent())
+    assert list(accuracy._to_blame(plan, GuardVerdict("not held"))) == [blamed]
 
 
 def test_where_all_that_gained_came_too_late_the_budget_is_named() -> None:

@@ -56,6 +56,17 @@ def test_an_update_that_takes_hardly_any_time_is_not_made_faster() -> None:
     assert "fused_optimizer" not in refused(taking(optimizer=0.02, data=0.3))
 
 
+@pytest.mark.parametrize(("data", "workers", "bounded"), [(0.0, 0, True), (0.1, 0, False), (0.0, 2, False)])
+def test_workers_gain_no_more_than_is_waited_for_data_unless_there_are_some(
+    data: float, workers: int, bounded: bool
+) -> None:
+    """Others may take less of the processors, where some make samples already."""
+    found = replace(taking(data=data), observation=replace(
+        taking(data=data).observation, loaders=(loader(workers=workers),)
+    ))  # fmt: skip
+    assert ("cannot gain" in refused(found).get("loader_workers", "")) == bounded
+
+
 def test_a_bound_is_of_the_run_and_what_else_waits_counts() -> None:
     run = watched_run({"steps": 50.0, "evaluation": 30.0, "saving": 20.0}, epochs=1)
     seen = replace(taking(data=0.1, optimizer=0.1).observation, run=run)

@@ -134,7 +134,7 @@ class Accuracy:
         return Held(plan, verdict, tuple(stopped))
 
     def _to_blame(self, plan: Plan, verdict: GuardVerdict) -> dict[str, GuardVerdict]:
-        """The techniques that differ on their own, each with that verdict; if none does, the riskiest of
+        """The techniques that differ on their own, each with that verdict; if none does, the likeliest of
         those that change any loss at all, with the whole plan's verdict.
         """
         names = list(plan.techniques)
@@ -147,7 +147,14 @@ class Accuracy:
             if guilty:
                 return guilty
             names = [name for name in names if not (name in alone and _is_untouched(alone[name]))] or names
-        return {max(names, key=lambda name: RISKS.index(CATALOG[name].risk_for(self.facts))): verdict}
+        return {max(names, key=self._likely_to_blame): verdict}
+
+    def _likely_to_blame(self, name: str) -> tuple[bool, int]:
+        """What computes the model and its update otherwise comes before what only surrounds it; then the
+        riskiest.
+        """
+        technique = CATALOG[name]
+        return technique.layer == "application", RISKS.index(technique.risk_for(self.facts))
 
     def _measure(self, plan: Plan) -> tuple[bool, str]:
         """Whether it may draw different numbers, and the lowest precision it computes in."""

@@ -58,6 +58,7 @@ class LoaderWorkers(Technique):
     layer = "data"
     risk = "exact"
     scope = "process"
+    phases = ("data",)
     conflicts = conflicting(
         dataset_in_ram="it serves the training process alone",
         batched_fetch="it serves the training process alone",
