@@ -48,6 +48,7 @@ def test_gloo_as_under_torchrun(project: Project, name: str) -> None:
     assert done.returncode == there.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == sorted(there.stdout.splitlines())
     assert done.stderr.startswith("hasten: 2 ranks as under torchrun (")
+    assert "a step trains on 2 times as many samples as in one process" in done.stderr
     assert project.left_over() == []
 
 

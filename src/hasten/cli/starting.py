@@ -249,7 +249,10 @@ def as_the_script_asks(job: Job, found: Distribution, count: int, instead: str) 
         become(*render(ranks[0].job, ranks[0].environment))
     say_of_shared_memory(count)
     why = f" ({found.sign})" if found.sign else ""
-    say(f"{count} ranks as under torchrun{why}")
+    say(
+        f"{count} ranks as under torchrun{why}: the script divides the work. If it gives each rank whole "
+        f"batches, a step trains on {count} times as many samples as in one process"
+    )
     return run_ranks(ranks, say, all_speak=True)
 
 
