@@ -375,6 +375,23 @@ def test_what_is_changed_before_the_first_pass_is_seen_until_a_second_one_tells(
     assert ("no second epoch was seen" in not_worth_keeping(record)) == bool(changed)
 
 
+@pytest.mark.parametrize("switches", [True, False])
+def test_two_loaders_that_share_a_data_set_see_what_is_switched_between_their_passes(
+    training: Training, switches: bool
+) -> None:
+    loaders = Loaders(training, holds=True)
+    dataset = Negatives()
+    passes = [
+        (DataLoader(dataset, batch_size=2), dataset.rows),
+        (DataLoader(dataset, batch_size=2), [[7.0, 7.0], [8.0, 8.0]]),
+    ]
+    for loader, rows in passes * 2:
+        if switches:
+            dataset.rows = rows
+        pull(loaders, loader)
+    assert {record.changed for record in loaders.records()} == {"Negatives.rows" if switches else ""}
+
+
 def test_another_data_set_of_the_same_kind_is_no_change(training: Training) -> None:
     loaders = Loaders(training)
     for _ in range(2):
