@@ -167,6 +167,23 @@ def test_losses_that_count_as_equal_are_not_said_to_be_explained() -> None:
     assert "counts as equal" not in tune_report(GAIN)
 
 
+def test_what_is_equal_to_the_last_bit_is_said_to_be() -> None:
+    same = with_compared(gradient=StepDeparture(1.0, 1e6, True, 40, 0.0, 1e6))
+    curve = replace(HELD.loss_curve, deviation=0.0, tolerance=0.37)
+    report = tune_report(replace(GAIN, guard=replace(HELD, loss_curve=curve, numerics=same)))
+    words = (
+        "random draws; every loss equals plain's to the last bit; gradients of single steps equal plain's "
+        "to the last bit."
+    )
+    assert words in " ".join(report.split())
+
+
+def test_beyond_100_percent_no_digits_are_told() -> None:
+    all_rounding = with_compared(gradient=StepDeparture(1.2, 1e6, True, 40, 0.1, 1e6))
+    report = tune_report(replace(GAIN, guard=replace(HELD, numerics=all_rounding)))
+    assert "1.200 times plain's at worst, where rounding explains more than 100%." in " ".join(report.split())
+
+
 def test_single_steps() -> None:
     report = tune_report(replace(GAIN, guard=replace(HELD, numerics=STEPS)))
     words = "; gradients of single steps are 0.998 times plain's at worst, where rounding explains 2.0%."

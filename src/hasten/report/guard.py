@@ -87,12 +87,21 @@ def accuracy_words(guard: GuardVerdict) -> str:
     if "streams" not in guard.invariants.compared:
         same = "flags and learning rates, different draws from the same distributions"
         explains = "different draws explain"
-    return (
-        f"Accuracy held over {guard.steps} steps{_after(guard)}: same {same}; "
+    losses = (
         f"the loss stays within {percent_words(curve.deviation or 0.0, 2)} of plain's, where "
-        f"{explains} {percent_words(curve.tolerance or 0.0, 2)}{_agreed(curve)}"
+        f"{explains} {_allowed_words(curve.tolerance or 0.0)}{_agreed(curve)}"
+    )
+    if curve.deviation == 0:
+        losses = "every loss equals plain's to the last bit"
+    return (
+        f"Accuracy held over {guard.steps} steps{_after(guard)}: same {same}; {losses}"
         f"{_single_steps(guard.numerics)}{_evaluations(guard.numerics)}."
     )
+
+
+def _allowed_words(tolerance: float) -> str:
+    """Beyond 100% the digits say nothing more: where what is compared is almost zero, it is all rounding."""
+    return percent_words(tolerance, 2) if tolerance <= 1 else "more than 100%"
 
 
 def _after(guard: GuardVerdict) -> str:
@@ -118,10 +127,12 @@ def _single_steps(numerics: SingleSteps) -> str:
     gradient = numerics.compared.get("gradient")
     if gradient is None:
         return ""
+    if gradient.residual == 0:
+        return "; gradients of single steps equal plain's to the last bit"
     explains = "different draws explain" if numerics.draws else "rounding explains"
     return (
         f"; gradients of single steps are {gradient.scale:.3f} times plain's at worst, where {explains} "
-        f"{gradient.scale_tolerance:.1%}"
+        f"{_allowed_words(gradient.scale_tolerance or 0.0)}"
     )
 
 
