@@ -109,6 +109,8 @@ TUNABLE = (
     shape("adversarial_training", 140, 24, "Sequential", "SGD", note="two backward passes a step"),
     shape("private_gradients", 140, 32, "Sequential", "PrivateSGD",
           note="hooks keep each sample's gradient at its parameter, clip it and add noise"),
+    shape("neural_ode", 120, 20, "Func", "RMSprop",
+          note="the solver makes a module around the model for each pass, and calls that 16 times a step"),
     shape("draws_negatives", 150, 24, "Factors", "Adam", note="draws other samples for each epoch"),
     shape("closure_step", 150, 20, "Sequential", "SGD"),
     shape("lbfgs", 120, 200, "Sequential", "LBFGS",

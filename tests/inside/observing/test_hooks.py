@@ -144,6 +144,48 @@ def test_nothing_is_looked_for_where_the_optimizer_of_a_training_outlives_its_mo
     assert first in watch.training.optimizers
 
 
+class Solver(torch.nn.Module):
+    """What torchdiffeq and others put around a model for each pass."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.model(inputs)
+        return result
+
+
+def test_the_model_within_a_module_made_anew_for_each_pass_is_the_root(watch: Watch) -> None:
+    model = Net()
+    optimizer = sgd(model)
+    for _ in range(4):
+        Solver(model)(torch.ones(8, 4)).sum().backward()
+        optimizer.step()
+    assert watch.training.roots == [model]
+    assert [step.forwards for step in watch.steps] == [1] * 4
+    assert not watch.looking
+
+
+def test_models_trained_one_after_another_are_not_taken_for_modules_made_for_a_pass(watch: Watch) -> None:
+    for _ in range(3):
+        model = Net()
+        optimizer = sgd(model)
+        train(model, optimizer, 2)
+        assert watch.training.roots == [model]
+    assert [step.forwards for step in watch.steps] == [1] * 6
+
+
+def test_a_model_that_goes_before_its_optimizer_is_not_taken_for_one(watch: Watch) -> None:
+    optimizers = []
+    for _ in range(3):
+        model = Net()
+        optimizers.append(sgd(model))
+        train(model, optimizers[-1], 2)
+        assert watch.training.roots == [model]
+    assert [step.forwards for step in watch.steps] == [1] * 6
+
+
 def test_another_optimizer_for_the_same_model_finds_it_again(watch: Watch) -> None:
     model = Net()
     kept = [sgd(model), sgd(model)]

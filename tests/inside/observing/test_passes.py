@@ -207,6 +207,41 @@ def _two_heads() -> None:
         optimizer.step()
 
 
+@loop("a cell that goes on from what it returned", 12)
+def _cell() -> None:
+    model = nn.GRUCell(4, 6)
+    optimizer = sgd(model)
+    for _ in range(STEPS):
+        state, states = torch.zeros(12, 6), []
+        for _ in range(9):
+            state = model(batch(12), state)
+            states.append(state)
+        go_back(torch.stack(states).square().mean())
+        optimizer.step()
+
+
+@loop("a cell of which the last state counts", 12)
+def _last_state() -> None:
+    model = nn.GRUCell(4, 6)
+    optimizer = sgd(model)
+    for _ in range(STEPS):
+        state = torch.zeros(12, 6)
+        for _ in range(9):
+            state = model(batch(12), state)
+        go_back(state.square().mean())
+        optimizer.step()
+
+
+@loop("micro-batches of what a table of weights gives", 4 * 10)
+def _after_a_table() -> None:
+    table, model = nn.Parameter(torch.randn(50, 4)), nn.Linear(4, 2)
+    optimizer = torch.optim.SGD([table, *model.parameters()], lr=1e-3)
+    for _ in range(STEPS):
+        for _ in range(4):
+            go_back(model(table[torch.randint(50, (10,))]).square().mean())
+        optimizer.step()
+
+
 @loop("real and made", 2 * 64)
 def _real_and_made() -> None:
     generator, critic = nn.Linear(4, 4), nn.Linear(4, 1)

@@ -20,6 +20,7 @@ from .obstacles import obstacle_at, wraps_for_ranks
 from .operators import OperatorsSeen
 from .pace import Pace
 from .padding import PaddingSeen
+from .passing import PassingRoots
 from .slot import ForwardSlot, take_out
 from .updates import Updates
 
@@ -60,6 +61,7 @@ class Hooks:
         self._trains = False  # whether any backward pass was seen
         self._obstacles: list[str] = []  # found where a root was
         self._uncalled: dict[int, set[int]] = {}  # serial of an optimizer -> ids of its parameters
+        self._passing = PassingRoots()
 
     def install(self) -> None:
         spare_cuda_objects(self._training.torch)
@@ -83,6 +85,7 @@ class Hooks:
             if not (training.has_optimizers or self._trains):
                 self._forget_roots()
             training.add_optimizer(optimizer)
+            self._passing.optimizer_came()
             updates.came(optimizer)
             self._discover_roots()
             direct.look()
@@ -98,6 +101,7 @@ class Hooks:
         seams.replace(torch.optim.Optimizer, "__init__", initialised)
         seams.on_undo(register_optimizer_step_pre_hook(updates.begins).remove)
         seams.on_undo(register_optimizer_step_post_hook(updates.ends).remove)
+        seams.on_undo(register_optimizer_step_post_hook(self._look_again).remove)
 
     # ---- roots
     def _discover_roots(self) -> None:
@@ -144,12 +148,24 @@ class Hooks:
 
         self._stop_discovery = stop
 
+    def _look_again(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
+        """After each update: was what trained there made for one pass, and is the model within it?"""
+        training = self._training
+        try:
+            left_behind = self._passing.left_behind(optimizer, training.roots)
+            if left_behind:
+                serial = training.serial_of(training.number_of(optimizer))
+                self._uncalled[serial] = self._uncalled.get(serial, set()) | left_behind
+                self._discover_roots()
+        except Exception as error:
+            training.seams.give_up(error)
+
     def _consider(self, module: Module, given: object) -> None:
         training = self._training
         if wraps_for_ranks(training.torch, module):
             training.averages_gradients = True
             return  # the model inside is the trained one; it is called next
-        if next(module.parameters(), None) is None:
+        if next(module.parameters(), None) is None or module in self._passing:
             return
         held = {id(p) for p in module.parameters()}
         for uncalled in self._uncalled.values():
@@ -168,6 +184,7 @@ class Hooks:
         trained = mine & owned if owned else mine
         if not known and (trained or training.only_leads_to(given)):
             training.add_root(module)  # before its slot is put in, which is taken out of roots alone
+            self._passing.came(module, trained)
             obstacle = obstacle_at(training.torch, module)
             if obstacle:
                 training.obstacles[obstacle] = None

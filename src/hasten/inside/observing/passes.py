@@ -26,6 +26,7 @@ class _Pass:
     samples: int  # 0 if they are not known
     elements: int  # numbers in the tensors that went in
     given: weakref.ref[Tensor] | None  # the first tensor that went in
+    again: bool = False  # what went in was computed since the root was called first: the same samples go on
     counted: bool = False
 
 
@@ -34,12 +35,14 @@ class Passes:
 
     A backward pass after a single forward pass belongs to it. After several, the graph decides: a policy
     asked for an action has no part in the loss of a batch. Samples count once if several passes share an
-    input, and if modules are called one after another.
+    input, if modules are called one after another, and if one is called on what it returned, as cells and
+    solvers of differential equations do.
     """
 
     def __init__(self) -> None:
         self.waiting = 0  # forward passes of this step without a backward pass so far
         self._latest: _Pass | None = None
+        self._called: set[int] = set()  # ids of roots, since the latest backward pass
         self._alone = 0  # steps in a row whose backward passes had one forward pass each
         self._samples = self._elements = 0
         self._unclear = self._unseen = False
@@ -49,7 +52,9 @@ class Passes:
         first = next(iter(tensors_in(inputs)), None)
         given = None if first is None else weakref.ref(first)
         samples = 0 if time_first else samples_through(inputs, output)
-        self._latest = _Pass(id(root), samples, elements_in(inputs), given)
+        again = id(root) in self._called and any(tensor.grad_fn is not None for tensor in tensors_in(inputs))
+        self._latest = _Pass(id(root), samples, elements_in(inputs), given, again)
+        self._called.add(id(root))
         self.waiting += 1
         if self._alone < _MARKED_STEPS:
             for tensor in tensors_in(output)[:_MARKED_OUTPUTS]:
@@ -69,6 +74,7 @@ class Passes:
         if not self.waiting:
             return
         found = self._found(losses)
+        self._called.clear()
         for one in found:
             one.counted = True
         self.waiting = max(0, self.waiting - len(found))
@@ -87,6 +93,7 @@ class Passes:
         self._alone += 1
         self._samples = self._elements = self.waiting = 0
         self._unclear, self._unseen, self._latest = False, False, None
+        self._called.clear()
         return samples, elements
 
     def _found(self, losses: object) -> list[_Pass]:
@@ -124,7 +131,10 @@ def _together(passes: list[_Pass]) -> tuple[int, int]:
     """Samples and elements of the root with the most; an input counts once."""
     of_roots: dict[int, tuple[int, int]] = {}
     known: set[tuple[int, int]] = set()
+    begun = {one.root for one in passes if not one.again}
     for one in passes:
+        if one.again and one.root in begun:
+            continue
         tensor = one.given() if one.given is not None else None
         if tensor is not None and (one.root, id(tensor)) in known:
             continue
