@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from hasten.bench.comparing.decisions import is_gain, margin
+from hasten.records.comparison import SingleSteps, StepDeparture
 from hasten.records.plan import Plan
 from hasten.records.trial import Trial
+from hasten.records.verdict import GuardVerdict
 from hasten.report.reasons import reason_words
-from hasten.tuning.confirming import left_out, settled
+from hasten.tuning.confirming import left_out, settled, without_evaluations
 from tests.bench.made_up import trial
 from tests.bench.paper_epochs import QUICK, known
 
@@ -138,3 +140,15 @@ def test_one_confirmation_is_the_one() -> None:
 
 def test_a_part_that_is_not_confirmed_says_nothing_of_the_whole() -> None:
     assert settled(WHOLE, [trial(NOISE, STEPS)]) is None
+
+
+def test_what_was_compared_of_evaluations_goes_with_what_lowers_them() -> None:
+    same = StepDeparture(1.0, 0.01, True, 3, 0.0, 0.01)
+    compared = {"gradient": same, "evaluation": same, "printed": same}
+    verdict = GuardVerdict("held", numerics=SingleSteps(True, compared=compared))
+    lowered = Plan({"bf16": {}, "evaluation_bf16": {}})
+    assert without_evaluations(verdict, lowered) == verdict
+    left = without_evaluations(verdict, lowered.without("evaluation_bf16"))
+    assert left is not None
+    assert left.numerics.compared == {"gradient": same}
+    assert without_evaluations(None, lowered) is None

@@ -26,7 +26,10 @@ from ..records.plan import BASELINE, Plan
 from ..records.reasons import Reason
 from ..records.result import Tried
 from ..records.trial import Trial
+from ..records.verdict import GuardVerdict
 from .conclusion import may_be_claimed, too_early
+
+_OF_EVALUATIONS = ("evaluation", "printed")  # as in ``records.comparison.SingleSteps.compared``
 
 
 def beside(trials: Sequence[Trial], effort: Effort) -> Effort:
@@ -87,6 +90,14 @@ def left_out(plan: Plan, trials: Sequence[Trial], claimed: Plan) -> list[Tried]:
     return [
         Tried(name, how, None, claimed, False, _why(name, whole), "stretches") for name, how in rest.items()
     ]
+
+
+def without_evaluations(verdict: GuardVerdict | None, claimed: Plan) -> GuardVerdict | None:
+    """The verdict without what was compared of evaluations, if what is claimed leaves these as they are."""
+    if verdict is None or any("evaluation" in CATALOG[name].parts for name in claimed.techniques):
+        return verdict
+    rest = {what: row for what, row in verdict.numerics.compared.items() if what not in _OF_EVALUATIONS}
+    return replace(verdict, numerics=replace(verdict.numerics, compared=rest))
 
 
 def _why(name: str, whole: Trial | None) -> Reason:

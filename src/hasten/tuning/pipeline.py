@@ -41,7 +41,7 @@ from .candidate import Candidate
 from .candidates import choose
 from .comparisons import Comparisons
 from .conclusion import Found, conclude, too_early, unconfirmed, versions_of
-from .confirming import beside, failed_with, fallback, left_out, next_best, settled
+from .confirming import beside, failed_with, fallback, left_out, next_best, settled, without_evaluations
 from .deadline import Clock
 from .dividing import Allowance
 from .history import identity_of
@@ -282,7 +282,8 @@ class _Tune:
         rows = left_out(held.plan, trials, trial.b)
         for row in rows:
             self.progress.tried(row)
-        return replace(held, plan=trial.b, stopped=(*held.stopped, *rows))
+        verdict = without_evaluations(held.verdict, trial.b)
+        return replace(held, plan=trial.b, verdict=verdict, stopped=(*held.stopped, *rows))
 
     def _threads(self, facts: Facts, search: Search, plan: Plan, bench: LoggedBench) -> ThreadCurve | None:
         """Step time by number of threads, as far as there is time; None if not asked for."""
