@@ -135,7 +135,7 @@ def test_a_search_keeps_the_first_and_tries_no_other_with_it(first: str, second:
     assert all(exclusion.within(plan) is None for asked in bench.asked for plan in asked)
     kept = {row.technique for row in search.tried if row.kept}
     assert len(kept) == 1
-    (left_out,) = (row for row in search.left_out if row.technique not in kept)
+    (left_out,) = (row for row in search.comparisons.left_out if row.technique not in kept)
     assert first in left_out.reasons[0].text
     assert second in left_out.reasons[0].text
 

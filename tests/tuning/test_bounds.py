@@ -154,5 +154,5 @@ def test_what_a_gain_has_made_small_is_not_tried_any_more() -> None:
     assert set(before.found.techniques) == {"dataset_in_ram", "batched_fetch"}
     after = found_with(TimingPhases(effects))
     assert set(after.found.techniques) == {"dataset_in_ram"}
-    (left,) = after.left_out
+    (left,) = after.comparisons.left_out
     assert why_not_words(left.reasons[0]).startswith("waiting for data takes 0.5% of a run")

@@ -39,7 +39,7 @@ def plan_of(*names: str) -> Plan:
 
 
 def why_not(search: Search) -> dict[str, str]:
-    return {row.technique: "; ".join(map(why_not_words, row.reasons)) for row in search.left_out}
+    return {row.technique: "; ".join(map(why_not_words, row.reasons)) for row in search.comparisons.left_out}
 
 
 def test_a_plan_of_nothing_but_quicker_evaluation_is_found() -> None:
@@ -205,7 +205,7 @@ def test_what_is_left_out_before_it_would_be_compared_first() -> None:
     bench = Slow({"quick": 0.5, "later": 0.5}, outside=BOTH, share=0.8)
     search = search_over(bench, Named(40.0))
     search.run([of("quick", "evaluation"), of("later", "saving")])
-    budgets = [row.reasons[0].budget for row in search.left_out]
+    budgets = [row.reasons[0].budget for row in search.comparisons.left_out]
     assert budgets == [1050, 1100]
 
 
@@ -277,7 +277,7 @@ def test_what_excludes_each_other_is_not_joined() -> None:
     rival = replace(candidate("fast", conflicts=["quick"]))
     search = search_over(bench)
     assert search.run([of("quick", "evaluation"), rival]) == plan_of("fast")
-    (row,) = search.left_out
+    (row,) = search.comparisons.left_out
     assert (row.technique, row.reasons[0].code) == ("quick", "excluded")
 
 
@@ -348,9 +348,18 @@ def test_a_shorter_start_alone_is_no_plan() -> None:
     bench = ScriptedBench({"early": 0.6, "slow": 1.2})
     search = search_over(bench)
     assert search.run([of("early", "start"), candidate("slow")]) == BASELINE
+    assert [row.technique for row in search.tried] == ["slow"], "trying a start may take a minute"
     assert why_not(search) == {
         "early": "it shortens only the start, and nothing else was found: to use it, name it by --use"
     }
+
+
+@pytest.mark.parametrize(("effect", "tried"), [(1.0, ["steady"]), (0.7, ["steady", "early"])])
+def test_where_all_else_is_on_from_the_start_that_is_judged_first(effect: float, tried: list[str]) -> None:
+    search = search_over(ScriptedBench({"early": 0.6, "steady": effect}))
+    search.run([of("early", "start"), candidate("steady", steadies=True)])
+    assert [row.technique for row in search.tried] == tried
+    assert search.found == (plan_of(*tried) if effect < 1 else BASELINE)
 
 
 def test_where_nothing_else_applies_it_is_not_tried() -> None:

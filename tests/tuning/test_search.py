@@ -230,7 +230,7 @@ def test_what_the_budget_does_not_reach_is_untried() -> None:
     search = search_over(bench, Deadline(15.0, clock=lambda: bench.now))
     plan = search.run([candidate("a"), candidate("b"), candidate("c"), candidate("d")])
     assert plan == plan_of("a", "b")
-    assert list(search.untried) == ["c", "d"]
+    assert list(search.comparisons.untried) == ["c", "d"]
 
 
 class Growing(Deadline):
@@ -250,7 +250,7 @@ def test_a_search_that_found_nothing_goes_on_where_there_is_more_time() -> None:
     left = Growing(15.0, clock=lambda: bench.now)
     search = search_over(bench, left)
     assert search.run([candidate("a"), candidate("b"), candidate("c"), candidate("d")]) == plan_of("c")
-    assert list(search.untried) == ["d"]
+    assert list(search.comparisons.untried) == ["d"]
     assert left.asked == 1, "it has found something by then"
 
 
@@ -260,7 +260,7 @@ def test_a_search_that_could_not_have_found_anything_does_not_go_on() -> None:
     left = Growing(15.0, clock=lambda: bench.now)
     search = search_over(bench, left)
     search.run([candidate("a"), candidate("b"), candidate("c")])
-    assert (list(search.untried), left.asked) == (["c"], 0)
+    assert (list(search.comparisons.untried), left.asked) == (["c"], 0)
 
 
 @pytest.mark.parametrize(("ratio", "kept"), [(0.7, True), (0.93, False)])
@@ -308,7 +308,7 @@ def test_what_is_untried_is_told_with_the_budget_for_all_of_it() -> None:
     bench = Foreseeing({"a": 0.7, "b": 0.5, "c": 0.5})
     search = search_over(bench, Affording(15.0, clock=lambda: bench.now))
     search.run([candidate("a"), candidate("b"), candidate("c"), candidate("d")])
-    assert search.untried == {"b": 121, "c": 121, "d": 121}
+    assert search.comparisons.untried == {"b": 121, "c": 121, "d": 121}
     words = why_not_words(WhyNot("no time", budget=121.0))
     assert words == "the budget ended before it could be tried; --budget 121 would leave time for it"
 
@@ -456,7 +456,7 @@ def test_what_looked_faster_is_not_tried_again_without_time() -> None:
     search = search_over(bench, Deadline(15.0, clock=lambda: bench.now))
     assert search.run([*map(candidate, "ab")]) == plan_of("a")
     assert [row.technique for row in search.tried] == ["a", "b"]
-    assert not search.untried
+    assert not search.comparisons.untried
 
 
 def test_every_comparison_is_announced_and_told() -> None:
@@ -491,7 +491,7 @@ def test_without_a_gain_together_none_is_tried_singly() -> None:
     assert (row.technique, row.together, row.kept) == ("environment", plan_of("a", "b", "c"), False)
     words = "no gain found together (cannot tell under 2%), so none tried alone: a, b, c"
     assert reason_words(row.reason) == words
-    assert not search.untried
+    assert not search.comparisons.untried
 
 
 def test_what_gains_together_is_judged_singly() -> None:
@@ -582,15 +582,15 @@ def test_what_the_budget_does_not_let_be_judged_stays_and_it_is_said() -> None:
     search = search_over(bench, Deadline(25.0, clock=lambda: bench.now))
     assert search.run(together("a", "b", "c")) == plan_of("a", "b", "c")
     assert [row.technique for row in search.tried] == ["environment", "a"]
-    assert [row.technique for row in search.left_out] == ["b", "c"]
-    assert search.left_out[0].reasons == (WhyNot("no time in combination"),)
+    assert [row.technique for row in search.comparisons.left_out] == ["b", "c"]
+    assert search.comparisons.left_out[0].reasons == (WhyNot("no time in combination"),)
 
 
 def test_without_any_budget_left_they_are_untried() -> None:
     bench = SlowPairs({"live": 0.8})
     search = search_over(bench, Deadline(15.0, clock=lambda: bench.now))
     search.run([candidate("live"), *together("a", "b")])
-    assert list(search.untried) == ["a", "b"]
+    assert list(search.comparisons.untried) == ["a", "b"]
 
 
 # ---- other settings of what is on from the start
@@ -644,7 +644,7 @@ def test_settings_that_the_budget_does_not_reach_are_said() -> None:
     bench = SlowPairs({"malloc": 0.8})
     search = search_over(bench, Deadline(15.0, clock=lambda: bench.now))
     assert search.run([MALLOC]) == plan_of("malloc")
-    assert search.left_out == [
+    assert search.comparisons.left_out == [
         Refused("malloc", (WhyNot("no time", untried=({"kind": "second"}, {"kind": "third"})),))
     ]
 

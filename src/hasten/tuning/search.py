@@ -16,15 +16,15 @@ from ..bench.comparing.decisions import KEEP_BELOW, gains, is_slower
 from ..inside.techniques.base import Technique
 from ..inside.techniques.catalog import CATALOG
 from ..inside.techniques.exclusion import Exclusion, against
-from ..records.plan import BASELINE, Plan, Settings
-from ..records.reasons import Decision, WhyNot
+from ..records.plan import BASELINE, Plan
+from ..records.reasons import WhyNot
 from ..records.result import Refused, Tried
 from .ablation import Ablation
 from .bounds import Bounds
 from .candidate import Candidate
 from .comparisons import TOGETHER, Comparisons
+from .other_settings import with_best_settings
 from .outside import divided, grown_large, large, share_of_faster, too_long, weighed
-from .reasons import reason_of
 
 _ALONE = "it shortens only the start, and nothing else was found: to use it, name it by --use"
 _LONGER = 2  # times as long as the first time, for a second try
@@ -34,25 +34,17 @@ class Search:
     """Finds a plan by comparisons, for each of which ``tried`` holds a row."""
 
     def __init__(self, comparisons: Comparisons, bounds: Bounds | None = None) -> None:
-        self._comparisons = comparisons
+        self.comparisons = comparisons
         self._bounds = bounds or Bounds()
         self.found = BASELINE  # the plan so far
         self._by_itself = BASELINE  # what was found for other parts of a run
+        self._steadying: set[str] = set()  # names of what is on from the start, before it has gained anything
+        self._put_off: list[Candidate] = []  # what shortens the start, while nothing else was found
         self._catalog: dict[str, type[Technique]] = dict(CATALOG)
 
     @property
     def tried(self) -> list[Tried]:
-        return self._comparisons.tried
-
-    @property
-    def untried(self) -> dict[str, float | None]:
-        """For want of time, each with the budget that would do."""
-        return self._comparisons.untried
-
-    @property
-    def left_out(self) -> list[Refused]:
-        """What was not tried, and why."""
-        return self._comparisons.left_out
+        return self.comparisons.tried
 
     def run(self, candidates: Sequence[Candidate]) -> Plan:
         """The plan found. ``candidates`` come in the order to try them, most promising first.
@@ -72,6 +64,7 @@ class Search:
         left = [candidate.technique.name for candidate in (*candidates, *outside)]
         if not self._by_itself and self._are_starts_alone(left):
             climbing = []
+        self._steadying = {candidate.technique.name for candidate in steadying}
         for fitting in self._fitting_each_other(BASELINE, steadying):
             self.found = self.found.adding(fitting.technique.name, fitting.options[0])
         live, fresh = divided(climbing)
@@ -83,17 +76,18 @@ class Search:
         before = {name for names in adopted for name in names}
         joined = [c.technique.name for c in joint if c.technique.name in self.found.techniques]
         for candidate in singly:
-            names = self._try(candidate.only(candidate.options[:1]), self._comparisons.seconds_left)
+            names = self._try(candidate.only(candidate.options[:1]), self.comparisons.seconds_left)
             adopted += [names] if names else []
-        ablation = Ablation(self._comparisons, {n[0] for n in adopted if len(n) == 1}, candidates)
+        ablation = Ablation(self.comparisons, {n[0] for n in adopted if len(n) == 1}, candidates)
         late = [name for name in joined if name not in before]
         self.found = ablation.whole(self.found, adopted, late, [c.technique.name for c in steadying])
         for candidate in (*steadying, *(c for c in joint if c.technique.name in self.found.techniques)):
-            self._try_others(candidate)
+            self.found = with_best_settings(self.comparisons, self.found, candidate, self._catalog)
         self._join(outside)
+        self._try_put_off()
         if self._are_starts_alone(list(self.found.techniques)):
             self.found = BASELINE
-        self._comparisons.name_budgets(self.found)
+        self.comparisons.name_budgets(self.found)
         return self.found
 
     @property
@@ -106,11 +100,11 @@ class Search:
 
     def _tried_by_themselves(self, outside: Sequence[Candidate]) -> list[Candidate]:
         """Try what speeds up a large part of the run against the baseline; returns what is left to try."""
-        worth = weighed(self._comparisons, outside) if outside else []
+        worth = weighed(self.comparisons, outside) if outside else []
         first = large(worth)
         for position, candidate in enumerate(first):
             share = (candidate.share or 0.0) / (len(first) - position)
-            self._try_stretches(candidate, share * self._comparisons.seconds_left)
+            self._try_stretches(candidate, share * self.comparisons.seconds_left)
         self._by_itself, self.found = self.found, BASELINE
         return [candidate for candidate in worth if candidate not in first]
 
@@ -121,7 +115,7 @@ class Search:
         steps, grown = self.found, grown_large(outside, self._bounds.step)
         for candidate in grown:
             share = share_of_faster(candidate.share or 0.0, self._bounds.step)
-            self._try_stretches(candidate, share * self._comparisons.seconds_left)
+            self._try_stretches(candidate, share * self.comparisons.seconds_left)
         found = self.found.only(set(self.found.techniques) - set(steps.techniques))
         self._by_itself, self.found = Plan({**self._by_itself.techniques, **found.techniques}), steps
         return [candidate for candidate in outside if candidate not in grown]
@@ -131,28 +125,40 @@ class Search:
         for name, settings in self._by_itself.techniques.items():
             excluded = against(self.found, name, settings, self._catalog)
             if excluded is not None:
-                self.left_out.append(Refused(name, (WhyNot("excluded", str(excluded)),)))
+                self.comparisons.left_out.append(Refused(name, (WhyNot("excluded", str(excluded)),)))
             elif name not in self.found.techniques:
                 self.found = self.found.adding(name, settings)
         self._by_itself = BASELINE
         for candidate in outside:
-            self._try_stretches(candidate, self._comparisons.seconds_left)
+            self._try_stretches(candidate, self.comparisons.seconds_left)
 
     def _try_stretches(self, candidate: Candidate, seconds: float) -> None:
         fitted = self._fitted(self.found, candidate)
         if fitted is None:
             return
-        if self._comparisons.affords_stretches(self.found, fitted.added_to(self.found, 0)):
+        if self.comparisons.affords_stretches(self.found, fitted.added_to(self.found, 0)):
             self._try(fitted, seconds)
         else:
-            why = too_long(self._comparisons, self.found, fitted)
-            self._comparisons.leave_out(candidate.technique.name, why)
+            why = too_long(self.comparisons, self.found, fitted)
+            self.comparisons.leave_out(candidate.technique.name, why)
 
     def _are_starts_alone(self, names: Sequence[str]) -> bool:
         alone = all(map(self._is_for_start, names))
         for name in names if alone else ():
-            self._comparisons.leave_out(name, WhyNot("by name", _ALONE))
+            self.comparisons.leave_out(name, WhyNot("by name", _ALONE))
         return alone
+
+    @property
+    def _has_found_any(self) -> bool:
+        return bool(self._by_itself) or not self._steadying.issuperset(self.found.techniques)
+
+    def _try_put_off(self) -> None:
+        """By now it is known whether anything else is in the plan."""
+        for candidate in self._put_off:
+            if not self.found:
+                self.comparisons.leave_out(candidate.technique.name, WhyNot("by name", _ALONE))
+            elif (fitted := self._worth_trying(candidate)) is not None:
+                self._try(fitted, self.comparisons.seconds_left)
 
     def _is_for_start(self, name: str) -> bool:
         return self._catalog[name].parts == ("start",)
@@ -171,10 +177,13 @@ class Search:
                 unsure = []
             if candidate.technique.name in self.found.techniques:
                 continue
+            if self._is_for_start(candidate.technique.name) and not self._has_found_any:
+                self._put_off.append(candidate)
+                continue
             fitted = self._worth_trying(candidate)
             if fitted is None:
                 continue
-            names = self._try(fitted, self._comparisons.seconds_left * candidate.weight / to_do)
+            names = self._try(fitted, self.comparisons.seconds_left * candidate.weight / to_do)
             adopted.append([name for name in names if not self._is_for_start(name)])
             if not names and candidate.is_cheap:
                 unsure.append(fitted)
@@ -185,7 +194,7 @@ class Search:
         """As ``_fitted``; None also where what it makes shorter has become a small part of the run."""
         small = self._bounds.why_not(candidate.technique)
         if small is not None:
-            self._comparisons.leave_out(candidate.technique.name, small)
+            self.comparisons.leave_out(candidate.technique.name, small)
             return None
         return self._fitted(self.found, candidate)
 
@@ -198,11 +207,11 @@ class Search:
         due = [candidate for candidate in again if candidate is not None]
         for position, candidate in enumerate(due):
             fitted = candidate.fitting(self.found, self._catalog)
-            if isinstance(fitted, Exclusion) or not self._comparisons.affords(
+            if isinstance(fitted, Exclusion) or not self.comparisons.affords(
                 self.found, fitted.added_to(self.found, 0)
             ):
                 continue
-            seconds = _LONGER * self._comparisons.seconds_left / (len(due) - position + then)
+            seconds = _LONGER * self.comparisons.seconds_left / (len(due) - position + then)
             adopted.append(self._try(fitted, seconds))
         return adopted
 
@@ -218,14 +227,14 @@ class Search:
             whole = plan
             for candidate in group:
                 whole = whole.adding(candidate.technique.name, candidate.options[0])
-            if not self._comparisons.affords(plan, whole):
+            if not self.comparisons.affords(plan, whole):
                 break
-            seconds = self._comparisons.seconds_left / still_to_do
-            trial = self._comparisons.compare(TOGETHER, plan, whole, seconds)
+            seconds = self.comparisons.seconds_left / still_to_do
+            trial = self.comparisons.compare(TOGETHER, plan, whole, seconds)
             kept = gains(trial.ratio) and not trial.never_pays
             names = {candidate.technique.name for candidate in group}
             idle = {proof.technique for proof in trial.proofs if not proof.effective} & names
-            self._comparisons.record_together(trial, whole.only(names), kept, bool(idle))
+            self.comparisons.record_together(trial, whole.only(names), kept, bool(idle))
             if kept:
                 self.found = whole
                 return []
@@ -240,7 +249,9 @@ class Search:
         """The part of a candidate that can join ``plan``; None if nothing can, and the reason is kept."""
         fitted = candidate.fitting(plan, self._catalog)
         if isinstance(fitted, Exclusion):
-            self.left_out.append(Refused(candidate.technique.name, (WhyNot("excluded", str(fitted)),)))
+            self.comparisons.left_out.append(
+                Refused(candidate.technique.name, (WhyNot("excluded", str(fitted)),))
+            )
             return None
         return fitted
 
@@ -255,46 +266,26 @@ class Search:
                 plan = plan.adding(name, fitted.options[0])
         return found
 
-    def _try_others(self, candidate: Candidate) -> None:
-        name, plan = candidate.technique.name, self.found
-        first = plan.techniques.get(name, candidate.options[0])
-        fitting = candidate.fitting(plan, self._catalog)
-        options = () if isinstance(fitting, Exclusion) else fitting.options
-        others = [settings for settings in options if settings != first]
-        for position, settings in enumerate(others):
-            wanted = self.found.adding(name, settings)
-            if not self._comparisons.affords(self.found, wanted):
-                self._out_of_time(name, others[position:])
-                break
-            seconds = self._comparisons.seconds_left / (len(others) - position)
-            trial = self._comparisons.compare(name, self.found, wanted, seconds)
-            kept = gains(trial.ratio) and not trial.never_pays
-            decision: Decision = "settings replaced" if kept else "settings stay"
-            reason = reason_of(trial, kept, decision if name in self.found.techniques else "")
-            self._comparisons.record(name, settings, trial, kept, reason)
-            self.found = trial.b if kept else self.found
-
     def _try(self, candidate: Candidate, seconds: float) -> list[str]:
         """Adopt the best of the candidate's winning options; returns what is new in the plan."""
         name, plan, bounds = candidate.technique.name, self.found, self._bounds
         best, best_upper = plan, KEEP_BELOW
         for number, settings in enumerate(candidate.options):
             wanted = candidate.added_to(plan, number)
-            if not self._comparisons.affords(plan, wanted):
+            if not self.comparisons.affords(plan, wanted):
                 if number:
-                    self._out_of_time(name, candidate.options[number:])
+                    self.comparisons.leave_out(
+                        name, WhyNot("no time", untried=tuple(candidate.options[number:]))
+                    )
                 else:
-                    self._comparisons.leave_untried(name, plan, wanted)
+                    self.comparisons.leave_untried(name, plan, wanted)
                 break
-            trial = self._comparisons.compare(name, plan, wanted, seconds / len(candidate.options))
+            trial = self.comparisons.compare(name, plan, wanted, seconds / len(candidate.options))
             won = trial.upper() < best_upper and not trial.never_pays
-            kept, reason = self._comparisons.judged(trial, won, self._with_rest(trial.b))
+            kept, reason = self.comparisons.judged(trial, won, self._with_rest(trial.b))
             if kept:
                 best, best_upper, bounds = trial.b, trial.upper(), self._bounds.adopting(trial)
             along = wanted.only(set(wanted.techniques) - {name, *plan.techniques})
-            self._comparisons.record(name, settings, trial, kept, replace(reason, along=along))
+            self.comparisons.record(name, settings, trial, kept, replace(reason, along=along))
         self.found, self._bounds = best, bounds
         return [one for one in best.techniques if one not in plan.techniques]
-
-    def _out_of_time(self, name: str, options: Sequence[Settings]) -> None:
-        self._comparisons.leave_out(name, WhyNot("no time", untried=tuple(options)))
