@@ -33,6 +33,17 @@ BF16 = Plan({"bf16": {}})
 TRACEBACK = (
     'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\nValueError: no data\n'
 )
+QUOTING = (
+    'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    step()\n    ~~~~^^\n'
+    '  File "torch/eval_frame.py", line 4, in f\n    raise error\n'
+    "torch.Unsupported: no meta kernel for aten.op\n\nfrom user code:\n"
+    '   File "train.py", line 9, in forward\n    return op(x)\n\nSee https://example.org/opcheck\n'
+)
+PAIR = (
+    'Traceback (most recent call last):\n  File "a.py", line 1, in f\nKeyError: 0\n\n'
+    "During handling of the above exception, another exception occurred:\n\n"
+    'Traceback (most recent call last):\n  File "a.py", line 3, in g\nValueError:\n  two sizes\n'
+)
 OWN = "train.py raised an error of its own (hasten changed nothing in this run):"
 SOON = "before it had trained long enough to be measured"
 TRIALS = Path(".hasten/train/trials/000")
@@ -104,6 +115,8 @@ def test_a_script_that_wants_to_be_a_rank_is_told_how_to_be_started(
         ("said", "need a dataset\nsee README", "the script stopped by itself: need a dataset ..."),
         ("raised", TRACEBACK, "the script raised ValueError: no data"),
         ("raised", "\n", "the script raised nothing that tells what it is"),
+        ("raised", QUOTING, "the script raised torch.Unsupported: no meta kernel for aten.op"),
+        ("raised", PAIR, "the script raised ValueError: two sizes"),
     ],
 )
 def test_in_one_line(how: str, detail: str, said: str) -> None:

@@ -26,7 +26,7 @@ from .other_hosts import OtherHosts
 from .workers.ending import (
     BudgetOver,
     ScriptOver,
-    last_line,
+    raised,
     too_short,
 )
 from .workers.printed import difference
@@ -252,7 +252,7 @@ def _first_passes(group: WorkerGroup) -> Findings:
         group.wait_started()
         found = group.rehearsed()
     except ScriptOver as over:
-        how = last_line(over.ended.detail) if over.ended.detail else over.ended.how
+        how = raised(over.ended.detail) if over.ended.detail else over.ended.how
         return Findings(refusals=(f"it fails where its batches are smaller: {how}",))
     return replace(found[0], refusals=tuple(dict.fromkeys(why for one in found for why in one.refusals)))
 

@@ -29,6 +29,7 @@ _RANKS_ADVICE = (
     "is distributed itself: it reads its rank from the variables that torchrun sets, but was started alone. "
     "Say how many ranks are to be started by --nproc-per-node N, before the script"
 )
+_FRAME = re.compile(r'  File ".*", line [0-9]+')  # of a traceback, and not of one that an error quotes
 _READING_SIGNS = ("EOFError", "stdin", "input(", "getpass", "termios", "Inappropriate ioctl")
 _READING_ADVICE = (
     "What the script asks for can come from a file, which each of its trials reads: hasten tune SCRIPT < FILE"
@@ -97,12 +98,21 @@ def in_one_line(ended: ScriptEnded) -> str:
     if ended.how == "said":
         return f"the script stopped by itself: {_first_line(ended.detail)}"
     advice = f"; writing is denied here: {ADVICE}" if ended.denied and is_denied_write(ended.detail) else ""
-    return f"the script raised {last_line(ended.detail)}{advice}"
+    return f"the script raised {raised(ended.detail)}{advice}"
 
 
-def last_line(detail: str) -> str:
-    """The last line of a traceback: what was raised."""
-    return (detail.strip().splitlines() or ["nothing that tells what it is"])[-1]
+def raised(detail: str) -> str:
+    """What was raised, by its traceback: the first line of the error that follows the last frame."""
+    lines = detail.strip().splitlines() or ["nothing that tells what it is"]
+    frames = [number for number, line in enumerate(lines) if _FRAME.match(line)]
+    error = [line for line in lines[frames[-1] + 1 if frames else -1 :] if line.strip()]
+    while error and error[0].startswith(" "):  # the line of the frame, and marks below it
+        del error[0]
+    if not error:
+        return lines[-1]
+    if error[0].endswith(":") and len(error) > 1:
+        return f"{error[0]} {error[1].strip()}"
+    return error[0]
 
 
 def _first_line(text: str) -> str:
@@ -115,7 +125,7 @@ def script_error(ended: ScriptEnded, script: str, printed: Path | None = None) -
 
     ``printed``: the folder with its output; None if the user has seen that, including the traceback.
     """
-    error = f" {last_line(ended.detail)}" if printed is None else f"\n{ended.detail.rstrip()}"
+    error = f" {raised(ended.detail)}" if printed is None else f"\n{ended.detail.rstrip()}"
     if ended.denied and is_denied_write(ended.detail):
         advice = denied_words(ended.detail, ended.denied)
         return ScriptError(f"{script} failed where trials may not write:{error}\n{advice}")
@@ -131,7 +141,7 @@ def script_error(ended: ScriptEnded, script: str, printed: Path | None = None) -
             f"be measured{where}"
         )
     if _wants_ranks(ended.detail):
-        shown = f":\n{ended.detail.rstrip()}" if printed is not None else f" ({last_line(ended.detail)})"
+        shown = f":\n{ended.detail.rstrip()}" if printed is not None else f" ({raised(ended.detail)})"
         return ScriptError(f"{script} {_RANKS_ADVICE}{shown}")
     advice = f"\n{_NO_GPU_ADVICE}" if any(sign in ended.detail for sign in _NO_GPU_SIGNS) else ""
     if any(sign in ended.detail for sign in _READING_SIGNS) and ended.stands_in:
@@ -146,7 +156,7 @@ def _wants_ranks(detail: str) -> bool:
     """Whether a script failed because a launcher's variables for ranks are missing. If we start its ranks, it
     has them.
     """
-    last = last_line(detail)
+    last = raised(detail)
     if re.search(rf"KeyError: '{_OF_A_LAUNCHER}'|environment variable {_OF_A_LAUNCHER} expected", last):
         return True
     line = "\n".join(detail.strip().splitlines()[-3:])  # int(os.environ.get("RANK"))
