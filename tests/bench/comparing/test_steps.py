@@ -77,6 +77,19 @@ def test_a_remainder_at_an_epochs_end_does_not_hide_the_cycle() -> None:
     assert cycle_length(signatures) == 2
 
 
+def test_where_each_batch_is_trained_on_several_times_these_steps_are_a_cycle() -> None:
+    steps = [step(samples=32 if number % 4 == 0 else None) for number in range(20)]
+    assert rhythm_of(steps).cycle == 4
+    assert rhythm_of(steps).unit == LOADED
+
+
+def test_batches_that_come_now_and_then_make_no_cycle() -> None:
+    draws = random.Random(3)
+    took = [draws.random() < 0.5 for _ in range(40)]
+    assert cycle_length([(0, 1, 1)] * 40, took) == 1
+    assert cycle_length(TWO_OPTIMIZERS * 20, took) == 2
+
+
 def test_without_a_pattern_every_step_is_a_cycle() -> None:
     draws = random.Random(3)
     assert cycle_length([(draws.randrange(3), draws.randint(1, 3), 1) for _ in range(40)]) == 1
@@ -131,7 +144,9 @@ UNITS = [
     pytest.param([(None, 32)] * 15 + [(None, 31)], GONE_THROUGH, 0.01 / 32, id="a remainder"),
     pytest.param([(None, None)], STEPS, 0.01, id="nobody knows"),
     pytest.param([(None, 32), (None, None), (None, 32)], STEPS, 0.01, id="known of some"),
-    pytest.param([(8, None), (None, None), (None, None)], STEPS, 0.01, id="a loader now and then"),
+    pytest.param(
+        [(8, None), (None, None), (None, None)], LOADED, 0.03 / 8, id="a batch that is trained on three times"
+    ),
 ]
 
 

@@ -170,7 +170,7 @@ class Observer:
         """``elements``: numbers in the tensors of the batch that was waited for; ``source``: the pass over a
         loader that it came from.
         """
-        self.counts_inputs = False
+        self.counts_inputs = self.counts_inputs and not samples  # of lists of strings it is not known
         if self.timeline is not None:
             self.timeline.batch_came(samples, source)
         self._pending.add(source, samples, elements)
@@ -260,15 +260,24 @@ class Observer:
         self._began = clock()
 
 
-def cycle_length(signatures: list[tuple[int, int, int]], longest: int = 16) -> int:
+def cycle_length(
+    signatures: list[tuple[int, int, int]], took_batch: Sequence[bool] = (), longest: int = 16
+) -> int:
     """Steps in one repeating block of the script: the shortest period of the steps' signatures.
 
     A signature is (optimizer, forward passes, backward passes). The number of passes may depend on the data,
-    as with a decoder called for each word: then it only counts whether there are any. 1 if no period is
-    found.
+    as with a decoder called for each word: then it only counts whether there are any. ``took_batch``: whether
+    a loader gave a batch in each step; where at most half of them got one, each batch may be trained on
+    several times. If there is no period with that, it does not count. 1 if no period is found.
     """
+    if 2 * sum(took_batch) > len(took_batch):
+        took_batch = ()
     whether = [(optimizer, forwards > 0, backwards > 0) for optimizer, forwards, backwards in signatures]
-    return _period(signatures, longest) or _period(whether, longest) or 1
+    taken = [
+        [(*one, took) for one, took in zip(ones, took_batch, strict=False)] for ones in (signatures, whether)
+    ]
+    without = _period(signatures, longest) or _period(whether, longest) or 1
+    return max(without, _period(taken[0], longest) or _period(taken[1], longest))
 
 
 def _period(signatures: Sequence[tuple[int, ...]], longest: int) -> int:

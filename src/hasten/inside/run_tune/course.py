@@ -45,7 +45,8 @@ def course_of(seen: Sequence[RawStep]) -> Course | None:
     """The course of these steps; None if they are too few, or if no two are alike."""
     if len(seen) < WATCHED_STEPS:
         return None
-    cycle = cycle_length([(one.optimizer, one.forwards, one.backwards) for one in seen])
+    signatures = [(one.optimizer, one.forwards, one.backwards) for one in seen]
+    cycle = cycle_length(signatures, [one.samples > 0 for one in seen])
     usual = Counter((one.evaluations, one.restarts) for one in seen).most_common(1)[0][0]
     each = step_seconds(seen, cycle, usual)
     if len(seen) < _LEAST_CYCLES_SEEN * cycle or each is None:
