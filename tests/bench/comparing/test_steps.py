@@ -20,7 +20,7 @@ from hasten.bench.comparing.steps import (
     seconds_beyond_steps,
     spoilt,
 )
-from hasten.inside.observing.observer import cycle_length
+from hasten.inside.observing.cycles import cycle_length
 from hasten.records.observation import Step
 from tests.bench.made_up import step
 

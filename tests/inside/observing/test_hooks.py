@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset, dataloader
 
 from hasten.inside.guarding.perturber import Perturber
 from hasten.inside.guarding.recorder import Recorder
-from hasten.inside.observing.observer import cycle_length
+from hasten.inside.observing.cycles import cycle_length
 from hasten.inside.observing.slot import ForwardSlot
 from hasten.inside.observing.uses import Uses
 from hasten.inside.seams import Seams

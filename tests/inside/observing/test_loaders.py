@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
+from hasten.inside.observing import data_changes
 from hasten.inside.observing.hooks import Hooks
 from hasten.inside.observing.loaders import (
     Loaders,
@@ -373,6 +374,24 @@ def test_what_is_changed_before_the_first_pass_is_seen_until_a_second_one_tells(
     (record,) = hooks.loaders.records()
     assert (record.changed_at_first, record.changed) == (changed, "")
     assert ("no second epoch was seen" in not_worth_keeping(record)) == bool(changed)
+
+
+def test_a_data_set_is_looked_at_in_the_first_passes_alone(
+    training: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes milliseconds, and some loops begin a pass in every step."""
+    looked: list[object] = []
+
+    def look(dataset: object, lenient: bool) -> dict[str, int]:
+        looked.append(dataset)
+        return {}
+
+    monkeypatch.setattr(data_changes, "visible_state", look)
+    loaders, dataset = Loaders(training, holds=True), Negatives()
+    loader = DataLoader(dataset, batch_size=2)
+    for _ in range(30):
+        pull(loaders, loader)
+    assert looked == [dataset] * 8
 
 
 @pytest.mark.parametrize("switches", [True, False])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
 
 from hasten.inside.observing import observer as module
-from hasten.inside.observing.observer import Observer, RawStep, cycle_length
+from hasten.inside.observing.cycles import cycle_length
+from hasten.inside.observing.observer import Observer, RawStep
 
 
 class Clock:
@@ -296,3 +298,17 @@ def test_elements_are_those_of_the_batches_that_were_trained_on(script: Script, 
             script.backward(4)
             script.update(8)
     assert [one.elements for one in steps] == [80, 160]
+
+
+def test_batches_that_another_thread_fetches_are_not_waited_for(clock: Clock, steps: list[RawStep]) -> None:
+    """As a prefetcher does, while the loop computes."""
+    script = Script(clock, steps.append)
+    script.step()
+    for fetch in (script.data, script.observer.epoch_began):
+        ahead = threading.Thread(target=fetch, args=(5.0,))
+        ahead.start()
+        ahead.join()
+    script.forward(2)
+    script.backward(4)
+    script.update(8)
+    assert [(step.data, step.samples, step.restarts) for step in steps] == [(1, 8, 0), (0, 0, 0)]

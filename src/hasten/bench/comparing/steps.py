@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 
-from ...inside.observing.observer import cycle_length
+from ...inside.observing.cycles import cycle_length
 from ...records.observation import Step
 from ...records.phases import usual_cycles
 from ...records.plan import Plan

@@ -78,7 +78,7 @@ class Hooks:
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
         direct = DirectCalls(training, observer)
-        updates = Updates(training, observer, direct)
+        updates = Updates(training, observer, direct, self._look_again)
 
         @seams.watching
         def came(optimizer: Optimizer) -> None:
@@ -101,7 +101,6 @@ class Hooks:
         seams.replace(torch.optim.Optimizer, "__init__", initialised)
         seams.on_undo(register_optimizer_step_pre_hook(updates.begins).remove)
         seams.on_undo(register_optimizer_step_post_hook(updates.ends).remove)
-        seams.on_undo(register_optimizer_step_post_hook(self._look_again).remove)
 
     # ---- roots
     def _discover_roots(self) -> None:
@@ -148,17 +147,13 @@ class Hooks:
 
         self._stop_discovery = stop
 
-    def _look_again(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
+    def _look_again(self, optimizer: Optimizer) -> None:
         """After each update: was what trained there made for one pass, and is the model within it?"""
-        training = self._training
-        try:
-            left_behind = self._passing.left_behind(optimizer, training.roots)
-            if left_behind:
-                serial = training.serial_of(training.number_of(optimizer))
-                self._uncalled[serial] = self._uncalled.get(serial, set()) | left_behind
-                self._discover_roots()
-        except Exception as error:
-            training.seams.give_up(error)
+        left_behind = self._passing.left_behind(optimizer, self._training)
+        if left_behind:
+            serial = self._training.serial_of(self._training.number_of(optimizer))
+            self._uncalled[serial] = self._uncalled.get(serial, set()) | left_behind
+            self._discover_roots()
 
     def _consider(self, module: Module, given: object) -> None:
         training = self._training

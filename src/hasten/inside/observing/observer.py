@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from threading import get_ident
 from typing import TYPE_CHECKING
 
 from .given_batches import GivenBatches
@@ -14,7 +15,7 @@ from .timeline import Timeline, clock
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Observer", "RawStep", "clock", "cycle_length"]
+__all__ = ["Observer", "RawStep", "clock"]
 
 
 @dataclass(slots=True)
@@ -78,6 +79,7 @@ class Observer:
         self._given = GivenBatches()  # this step trains on these
         self.passes = Passes()
         self.counts_inputs = True  # no loader reported this step's samples: count what goes into modules
+        self._trains_in: int | None = None  # the thread of the latest step
         self.in_forward = False
         self.in_backward = False
         self.said = False  # whether the script itself marks where a step ends
@@ -168,8 +170,11 @@ class Observer:
     # ---- data
     def data_waited(self, seconds: float, samples: int, elements: int = 0, source: int = 0) -> None:
         """``elements``: numbers in the tensors of the batch that was waited for; ``source``: the pass over a
-        loader that it came from.
+        loader that it came from. Batches that another thread fetches come in time or late: the loop says
+        when it takes one only by what goes into the modules.
         """
+        if self._is_elsewhere():
+            return
         self.counts_inputs = self.counts_inputs and not samples  # of lists of strings it is not known
         if self.timeline is not None:
             self.timeline.batch_came(samples, source)
@@ -180,10 +185,15 @@ class Observer:
 
     def epoch_began(self, seconds: float) -> None:
         """A loader began again, which took these ``seconds``: they count as waiting for data."""
+        if self._is_elsewhere():
+            return
         self._step.restarts += 1
         self._step.data += seconds
         if self._forward_ended is not None:
             self._forward_ended += seconds
+
+    def _is_elsewhere(self) -> bool:
+        return self._trains_in is not None and get_ident() != self._trains_in
 
     # ---- optimizer and the step's end
     def updated_within(self, seconds: float, optimizer: int) -> None:
@@ -238,6 +248,7 @@ class Observer:
         if self.keep_pace is not None:
             self.keep_pace()
         step = self._step
+        self._trains_in = get_ident()
         if self.marks is not None:
             step.marks = self.marks.end()
         step.optimizer = optimizer
@@ -258,34 +269,3 @@ class Observer:
         if self.timeline is not None:
             self.timeline.goes_on()
         self._began = clock()
-
-
-def cycle_length(
-    signatures: list[tuple[int, int, int]], took_batch: Sequence[bool] = (), longest: int = 16
-) -> int:
-    """Steps in one repeating block of the script: the shortest period of the steps' signatures.
-
-    A signature is (optimizer, forward passes, backward passes). The number of passes may depend on the data,
-    as with a decoder called for each word: then it only counts whether there are any. ``took_batch``: whether
-    a loader gave a batch in each step; where at most half of them got one, each batch may be trained on
-    several times. If there is no period with that, it does not count. 1 if no period is found.
-    """
-    if 2 * sum(took_batch) > len(took_batch):
-        took_batch = ()
-    whether = [(optimizer, forwards > 0, backwards > 0) for optimizer, forwards, backwards in signatures]
-    taken = [
-        [(*one, took) for one, took in zip(ones, took_batch, strict=False)] for ones in (signatures, whether)
-    ]
-    without = _period(signatures, longest) or _period(whether, longest) or 1
-    return max(without, _period(taken[0], longest) or _period(taken[1], longest))
-
-
-def _period(signatures: Sequence[tuple[int, ...]], longest: int) -> int:
-    """The shortest period; 0 if there is none. A remainder at an epoch's end may break the pattern, so nine
-    steps in ten must follow it.
-    """
-    for period in range(1, min(longest, len(signatures) // 2) + 1):
-        pairs = list(zip(signatures, signatures[period:], strict=False))
-        if sum(a == b for a, b in pairs) >= 0.9 * len(pairs):
-            return period
-    return 0

@@ -7,9 +7,10 @@ looks like the trained one; but it is gone when the optimizer steps, and its par
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
+
+from ..training import Training
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -41,12 +42,12 @@ class PassingRoots:
         """What went before has no part in what it will train."""
         self._gone.clear()
 
-    def left_behind(self, optimizer: Optimizer, roots: Sequence[Module]) -> set[int]:
-        """The ids of parameters that the optimizer has just updated, whose root is gone; ``roots`` live."""
+    def left_behind(self, optimizer: Optimizer, training: Training) -> set[int]:
+        """The ids of parameters that the optimizer has just updated, and whose root is gone."""
         if not self._gone:
             return set()
         gone, self._gone = self._gone, []
         left = {id(p) for group in optimizer.param_groups for p in group["params"]}
-        left -= {id(p) for root in roots for p in root.parameters()}
+        left -= {id(p) for root in training.roots for p in root.parameters()}
         self._kinds.update(kind for kind, trained in gone if trained & left)
         return left & {one for _, trained in gone for one in trained}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..seams import Args, Kwargs
@@ -20,8 +21,15 @@ class Updates:
     together they are one. They run in every step, and catch their own failures.
     """
 
-    def __init__(self, training: Training, observer: Observer, direct: DirectCalls) -> None:
+    def __init__(
+        self,
+        training: Training,
+        observer: Observer,
+        direct: DirectCalls,
+        on_update: Callable[[Optimizer], None],
+    ) -> None:
         self._training, self._observer, self._direct = training, observer, direct
+        self._on_update = on_update
         self._bypassed = Bypassed(training)
         self._stepped: set[int] = set()  # ids of optimizers
         self._at_work: list[int] = []  # ids of those in their step
@@ -49,6 +57,7 @@ class Updates:
         training, observer = self._training, self._observer
         try:
             self._leave(optimizer)
+            self._on_update(optimizer)
             if id(optimizer) not in self._stepped:
                 self._stepped.add(id(optimizer))
                 self._direct.stepped(training.serial_of(training.number_of(optimizer)))

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...records.run_tuning import RunTuning
-from ..observing.observer import RawStep, cycle_length
+from ..observing.cycles import cycle_length
+from ..observing.observer import RawStep
 from .contest import step_seconds
 
 WATCHED_STEPS = 20
