@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import weakref
 from collections import UserDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, SubsetRandomSampler, TensorDataset
 
 from hasten.inside.observing import data_changes
+from hasten.inside.observing.batches import batch_bytes, batch_length, elements_in, tensors_in
 from hasten.inside.observing.hooks import Hooks
-from hasten.inside.observing.loaders import (
-    Loaders,
-    batch_bytes,
-    batch_length,
-    elements_in,
-    tensors_in,
-)
+from hasten.inside.observing.loaders import Loaders
 from hasten.inside.observing.observer import Observer
 from hasten.inside.samples.sample_caches import not_worth_keeping
 from hasten.inside.seams import Seams
@@ -71,6 +66,31 @@ def test_a_loader_is_described_at_its_first_batch(training: Training) -> None:
     (record,) = loaders.records()
     assert (record.dataset, record.samples, record.batch_size) == ("TensorDataset", 10, 5)
     assert record.sample_bytes == 16
+
+
+def halves() -> list[DataLoader[Any]]:
+    dataset = TensorDataset(torch.zeros(20, 4))
+    one, other = torch.utils.data.random_split(dataset, [10, 10])
+    return [DataLoader(one, batch_size=2, shuffle=True), DataLoader(other, batch_size=2)]
+
+
+def parts_by_sampler() -> list[DataLoader[Any]]:
+    dataset = TensorDataset(torch.zeros(20, 4))
+    drawn = [SubsetRandomSampler(range(16)), SubsetRandomSampler(range(16, 20))]
+    return [DataLoader(dataset, batch_size=2, sampler=one) for one in drawn]
+
+
+@pytest.mark.parametrize("made", [halves, parts_by_sampler])
+def test_a_validation_that_shares_the_data_set_has_a_loader_of_its_own(
+    training: Training, made: Callable[[], list[DataLoader[Any]]]
+) -> None:
+    loaders = Loaders(training)
+    for _ in range(3):
+        train, validation = made()
+        pull(loaders, train)
+        loaders.batch_went_in(training_mode=True)
+        pull(loaders, validation)
+    assert [record.training for record in loaders.records()] == [True, False]
 
 
 def test_loaders_that_are_read_side_by_side_are_all_for_training(training: Training) -> None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from ...records.ranks import LoaderKey
 from ..internals.loaders import dataset_of, indices_of, makes_batches, reads_indices
+from ..observing.batches import tensors_in
 from ..observing.identify import length_of
-from ..observing.loaders import tensors_in
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...records.trace import BatchTrace, Mode, StepTrace
 from ..internals.loaders import batches_given, reads_indices
+from ..observing.batches import tensors_in
 from ..observing.identify import length_of
-from ..observing.loaders import tensors_in
 from ..observing.observer import RawStep
 from ..random_state import fingerprint
 from ..seams import Args, Call, Kwargs

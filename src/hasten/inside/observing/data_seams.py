@@ -18,7 +18,8 @@ from ..internals.loaders import (
 from ..samples.fetching import Fetch, Fetcher
 from ..seams import Call
 from ..training import Training
-from .loaders import Loaders, elements_in
+from .batches import elements_in
+from .loaders import Loaders
 from .observer import Observer, clock
 
 if TYPE_CHECKING:

@@ -175,11 +175,11 @@ def describe_loader(iterator: LoaderIterator, training: bool, sample_bytes: int 
     )
 
 
-def length_of(dataset: Any) -> int | None:
-    """The number of samples of a data set; None if it has no length."""
+def length_of(samples: Any) -> int | None:
+    """The number of samples in a data set or a sampler; None if it has no length."""
     try:
-        return len(dataset)
-    except TypeError:
+        return len(samples)
+    except (TypeError, NotImplementedError):
         return None
 
 

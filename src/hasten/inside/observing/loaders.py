@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,22 +21,20 @@ from ..living import Living, Reference, reference
 from ..samples.sampling_proof import prove_deterministic
 from ..samples.transform_prefix import has_transforms
 from ..training import Training
+from .batches import batch_bytes, batch_length
 from .data_changes import DataChanges
 from .identify import describe_loader, length_of
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from ..internals.loaders import LoaderIterator
 
-_FIRST_VALUES = 64  # of a list: its elements are counted in every step
 _LOOK_SECONDS = 2.0  # for each dataset of a training
 _LOOK_AT_OTHERS_SECONDS = 0.5
 _NEAR = 8  # forward passes from one step to the next, at most
 _MAP = 0  # torch.utils.data.dataloader._DatasetKind.Map
 
 
-_Key = tuple[str, "int | None", "int | None"]
+_Key = tuple[str, "int | None", "int | None", str, "int | None"]
 
 
 @dataclass
@@ -126,11 +124,7 @@ class Loaders:
     def _meet(self, iterator: LoaderIterator, batch: object, length: int) -> _Key:
         """Note the loader that gave this, the first batch of a pass."""
         dataset = dataset_of(iterator)
-        key = (
-            type(dataset).__name__,
-            length_of(dataset),
-            getattr(indices_of(iterator), "batch_size", None),
-        )
+        key = _key_of(iterator)
         seen = self._seen.get(key)
         if seen is None:
             sample_bytes = batch_bytes(batch) // length if length else None
@@ -225,6 +219,21 @@ class Loaders:
         return tuple(seen.record for seen in self._seen.values() if seen.latest > since)
 
 
+def _key_of(iterator: LoaderIterator) -> _Key:
+    """The same for loaders that are made anew for each epoch. Training and validation may share a data set,
+    or halves of one, and the size of batches: then they differ in which samples they draw.
+    """
+    dataset, indices = dataset_of(iterator), indices_of(iterator)
+    sampler = getattr(indices, "sampler", indices)
+    return (
+        type(dataset).__name__,
+        length_of(dataset),
+        getattr(indices, "batch_size", None),
+        type(sampler).__name__,
+        length_of(sampler),
+    )
+
+
 def _nothing() -> None:
     """The reference to a released data set."""
 
@@ -243,49 +252,3 @@ def _count(indices: object) -> int:
         return len(indices)
     shape: Any = getattr(indices, "shape", ())
     return int(shape[0]) if len(shape) == 1 else 0
-
-
-def batch_length(batch: object) -> int:
-    """Samples in a batch: the length of the first tensor found in it, depth first; 0 if there is none."""
-    return _first_length(batch) or 0
-
-
-def _first_length(value: Any) -> int | None:
-    """As ``batch_length``, but None if there is not a tensor. Stops at the first: it runs in every step."""
-    if hasattr(value, "element_size"):
-        return int(value.shape[0]) if value.dim() else None
-    if isinstance(value, Mapping):
-        value = value.values()
-    elif not isinstance(value, (list, tuple)):
-        return None
-    for item in value:
-        length = _first_length(item)
-        if length is not None:
-            return length
-    return None
-
-
-def elements_in(batch: object) -> int:
-    """Numbers in a batch's tensors, in nested lists, tuples and dicts; only the first values of each."""
-    if hasattr(batch, "element_size"):
-        return int(batch.numel())  # type: ignore[attr-defined]
-    if isinstance(batch, Mapping):
-        batch = list(batch.values())
-    if isinstance(batch, (list, tuple)):
-        return sum(map(elements_in, batch[:_FIRST_VALUES]))
-    return 0
-
-
-def batch_bytes(batch: object) -> int:
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors_in(batch))
-
-
-def tensors_in(value: Any) -> list[Tensor]:
-    """The tensors in nested lists, tuples and dicts, depth first."""
-    if hasattr(value, "element_size"):
-        return [value]
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, (list, tuple)):
-        return [tensor for item in value for tensor in tensors_in(item)]
-    return []

@@ -7,7 +7,7 @@ from contextlib import suppress
 from statistics import median
 from typing import Any
 
-from .loaders import tensors_in
+from .batches import tensors_in
 
 _LOOKS = 4
 _MOST_NODES = 20_000  # of a graph that are counted, at about 1 us each

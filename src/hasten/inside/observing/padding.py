@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .loaders import tensors_in
+from .batches import tensors_in
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,7 +8,7 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .loaders import batch_length, elements_in, tensors_in
+from .batches import batch_length, elements_in, tensors_in
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -28,7 +28,7 @@ from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.loaders import NEXT_DATA, iterators_that_fetch, pass_of
-from ..observing.loaders import tensors_in
+from ..observing.batches import tensors_in
 from ..seams import Args, Call, Kwargs
 from ..training import NotApplicable, Training
 from .base import Risk, Technique

@@ -34,7 +34,7 @@ from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.loaders import reads_indices
-from ..observing.loaders import tensors_in
+from ..observing.batches import tensors_in
 from ..samples.kept_workers import KeptWorkers
 from ..samples.loader_override import LoaderOverride, context_of, is_forked, workers
 from ..samples.sampling_proof import chain

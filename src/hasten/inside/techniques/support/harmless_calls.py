@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from ...observing.loaders import tensors_in
+from ...observing.batches import tensors_in
 from ...seams import Seams
 
 if TYPE_CHECKING:

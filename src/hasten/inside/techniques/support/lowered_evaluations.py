@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ...internals.modules import has_hooks, plain_call
 from ...internals.others import leaves
 from ...living import Living
-from ...observing.loaders import tensors_in
+from ...observing.batches import tensors_in
 from ...random_state import fingerprint, set_streams, state_of_streams
 from ...seams import Args, Call, Kwargs
 from ...structures import map_tensors, tensors_of

@@ -1,0 +1,57 @@
+"""What is in a batch: nested lists, tuples and dicts of tensors, of whatever a script's loader makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_FIRST_VALUES = 64  # of a list: its elements are counted in every step
+
+
+def batch_length(batch: object) -> int:
+    """Samples in a batch: the length of the first tensor found in it, depth first; 0 if there is none."""
+    return _first_length(batch) or 0
+
+
+def _first_length(value: Any) -> int | None:
+    """As ``batch_length``, but None if there is not a tensor. Stops at the first: it runs in every step."""
+    if hasattr(value, "element_size"):
+        return int(value.shape[0]) if value.dim() else None
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return None
+    for item in value:
+        length = _first_length(item)
+        if length is not None:
+            return length
+    return None
+
+
+def elements_in(batch: object) -> int:
+    """Numbers in a batch's tensors, in nested lists, tuples and dicts; only the first values of each."""
+    if hasattr(batch, "element_size"):
+        return int(batch.numel())  # type: ignore[attr-defined]
+    if isinstance(batch, Mapping):
+        batch = list(batch.values())
+    if isinstance(batch, (list, tuple)):
+        return sum(map(elements_in, batch[:_FIRST_VALUES]))
+    return 0
+
+
+def batch_bytes(batch: object) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors_in(batch))
+
+
+def tensors_in(value: Any) -> list[Tensor]:
+    """The tensors in nested lists, tuples and dicts, depth first."""
+    if hasattr(value, "element_size"):
+        return [value]
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return [tensor for item in value for tensor in tensors_in(item)]
+    return []
