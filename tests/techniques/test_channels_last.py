@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -438,16 +439,104 @@ def test_a_view_of_what_a_convolution_made_trains_the_same(how: str) -> None:
         made_otherwise.view(2, -1)  # again
 
 
-def test_a_view_through_which_a_script_may_write_is_never_a_copy() -> None:
-    """A gradient, say, outside of a forward pass."""
+def flattening(bench: Workbench) -> Viewing:
+    """Give the bench a model that flattens what its convolution made."""
+    model = Viewing(VIEWS["sizes"])
+    bench.model, bench.optimizer = model, torch.optim.Adam(model.parameters(), lr=1e-2)
+    return model
+
+
+@pytest.mark.parametrize("of", ["weight", "its data", "its gradient", "a map"])
+@torch.no_grad()
+def test_a_view_through_which_a_script_may_write_is_never_a_copy(of: str) -> None:
     with workbench() as bench:
-        awkward(bench)
+        weight = flattening(bench).convolution.weight
+        with torch.enable_grad():
+            bench.train(1)
+            bench.switchboard.switch(PLAN)
+            bench.train(1)
+        assert is_channels_last(weight)
+        ones = torch.ones(2, 3, 4, 4).to(memory_format=torch.channels_last)
+        made: dict[str, Callable[[], Any]] = {
+            "weight": lambda: weight,
+            "its data": lambda: weight.data,
+            "its gradient": lambda: weight.grad,
+            "a map": lambda: ones,
+        }
+        before = made[of]().clone()
+        made[of]().view(-1)[7] = 5.0
+        expected = before.contiguous()
+        expected.view(-1)[7] = 5.0
+        assert torch.equal(made[of](), expected)
+        if of != "a map":
+            alike = companions(torch, weight, bench.optimizer.state)
+            assert len(alike) == 4
+            assert len({tensor.stride() for tensor in alike}) == 1, "fused updates read them side by side"
+        with torch.enable_grad():
+            bench.train(2)
+
+
+def test_a_view_of_a_part_of_a_weight_says_what_to_do() -> None:
+    with workbench() as bench:
+        weight = flattening(bench).convolution.weight
+        bench.train(1)
+        bench.switchboard.switch(PLAN)
+        with torch.no_grad(), pytest.raises(RuntimeError, match="--without channels_last"):
+            weight[0].view(-1)
+
+
+class Decoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(3, 4, 3, padding=1)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        maps: torch.Tensor = torch.relu(self.convolution(inputs))
+        return maps
+
+
+@pytest.mark.parametrize("judged", ["model", "a copy of it"])
+@pytest.mark.parametrize("guard", [torch.no_grad, torch.inference_mode])
+def test_an_evaluation_that_flattens_what_a_model_returns(judged: str, guard: Callable[[], Any]) -> None:
+    with workbench() as bench:
+        bench.model = Decoder()
+        bench.optimizer = torch.optim.SGD(bench.model.parameters(), lr=1e-2)
+        inputs = torch.randn(5, 3, 8, 8)
+        bench.model(inputs).sum().backward()
+        bench.optimizer.step()
+        with guard():
+            plain = bench.model(inputs).view(-1, 64), bench.model(inputs)[1].view(-1)
+        bench.switchboard.switch(PLAN)
+        model = bench.model if judged == "model" else copy.deepcopy(bench.model)
+        with guard():
+            viewed = model(inputs).view(-1, 64), model(inputs)[1].view(-1)
+        assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(plain, viewed, strict=True))
+
+
+@pytest.mark.parametrize("what", ["the model", "its state", "the optimizer's state", "a copy of the model"])
+def test_files_have_the_usual_layout(what: str, tmp_path: Path) -> None:
+    """Without hasten, a model with weights channels last fails where it flattens by ``view``."""
+    with workbench() as bench:
+        model = flattening(bench)
         bench.train(1)
         bench.switchboard.switch(PLAN)
         bench.train(1)
-        gradient = torch.ones(2, 3, 4, 4).to(memory_format=torch.channels_last)
-        with pytest.raises(RuntimeError, match="view size is not compatible"):
-            gradient.view(-1).zero_()
+        saved: dict[str, Callable[[], Any]] = {
+            "the model": lambda: model,
+            "its state": lambda: model.state_dict(),
+            "the optimizer's state": lambda: bench.optimizer.state_dict(),
+            "a copy of the model": lambda: copy.deepcopy(model),
+        }
+        torch.save(saved[what](), tmp_path / "saved.pt")
+        assert is_channels_last(model.convolution.weight)
+    found = torch.load(tmp_path / "saved.pt", weights_only=False)
+    if isinstance(found, nn.Module):
+        found = found.state_dict()
+    elif "state" in found:
+        found = found["state"][0]
+    maps = [tensor for tensor in found.values() if tensor.dim() == 4]
+    assert maps
+    assert all(tensor.is_contiguous() for tensor in maps)
 
 
 @pytest.mark.parametrize("wrong", ["hidden.view(7, -1)", "hidden.view(-1, 255)", "hidden.view(torch.int64)"])

@@ -4,8 +4,10 @@ It helps convolutional networks, whose kernels would otherwise reorder their inp
 precision. It hurts if convolutions are few and operators between them want channels first.
 
 ``x.view(x.size(0), -1)`` after a convolution would fail, because its elements have a different order. While
-the technique is in force, such a view is a copy, as made by ``reshape``. Dropout draws the same masks as
-without the technique, which costs a copy of each mask.
+the technique is in force, such a view is a copy, as made by ``reshape``; where a script may write through it,
+as into weights and gradients, the tensor gets its usual layout back first. Files get the usual layout, too:
+what is saved works without hasten. Dropout draws the same masks as without the technique, which costs a copy
+of each mask.
 
 Source: https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html
 """
@@ -53,8 +55,9 @@ class ChannelsLast(Technique):
         self._hooks: list[RemovableHandle] = []
         self._inputs = self._passes = 0
         self._in_forward = False
-        self._copied_views = 0
-        self._views_again: Callable[[], None] = lambda: None
+        self._views = 0  # that would have failed
+        self._undo: list[Callable[[], None]] = []
+        self._training: Training | None = None
         self._draws: LogicalDraws | None = None
 
     @classmethod
@@ -107,23 +110,58 @@ class ChannelsLast(Technique):
 
         self._hooks = [o.register_load_state_dict_post_hook(loaded) for o in training.optimizers]
         training.forward_wrappers[self.name] = forward
-        self._views_again = training.seams.replace(torch.Tensor, "view", self._around_view)
+        self._training = training
+        self._undo.append(training.seams.replace(torch.Tensor, "view", self._around_view))
         if not any(shows_channels_last(strides, p.shape) for p, strides in _alive(self._converted)):
             self._draws = LogicalDraws(training)
+            self._undo.append(training.seams.replace(torch.Tensor, "__reduce_ex__", _around_reduce))
 
     def _around_view(self, original: Call) -> Call:
         def view(tensor: Tensor, *size: Any, **kwargs: object) -> object:  # numbers, a size, or a dtype
             try:
                 return original(tensor, *size, **kwargs)
             except (RuntimeError, ValueError):  # the latter while torch.compile traces
-                of_a_pass = self._in_forward or tensor.grad_fn is not None
-                if kwargs or not of_a_pass or isinstance(size[0], type(tensor.dtype)):
-                    raise  # a script may write through a view, of a gradient for example
-                viewed = tensor.reshape(*size)  # which also raises where the size is wrong
-                self._copied_views += 1
+                if kwargs or isinstance(size[0], type(tensor.dtype)):
+                    raise
+                if self._in_forward or not self._may_be_written_through(tensor):
+                    viewed: object = tensor.reshape(*size)  # which also raises where the size is wrong
+                else:
+                    viewed = original(self._laid_out(tensor), *size)
+                self._views += 1
                 return viewed
 
         return view
+
+    def _may_be_written_through(self, tensor: Tensor) -> bool:
+        """Whether autograd allows it: not into what it follows."""
+        assert self._training is not None
+        follows = tensor.requires_grad and self._training.torch.is_grad_enabled()
+        return tensor.grad_fn is None and not follows
+
+    def _laid_out(self, tensor: Tensor) -> Tensor:
+        """The tensor in the usual layout, from now on: what is written into it must not be lost."""
+        assert self._training is not None
+        torch, optimizers = self._training.torch, self._training.optimizers
+        place = tensor.untyped_storage().data_ptr()
+        for parameter, strides in _alive(self._converted):
+            state: OptimizerState = next((o.state for o in optimizers if parameter in o.state), {})
+            several = companions(torch, parameter, state)
+            owner = next((one for one in several if one.untyped_storage().data_ptr() == place), None)
+            if owner is None:
+                continue
+            if owner.shape != tensor.shape:
+                raise RuntimeError(
+                    "hasten: channels_last cannot give the script this view of a part of a weight; train "
+                    "with --without channels_last"
+                )
+            for one in several:
+                restore_strides(torch, one, strides)
+            self._converted = [known for known in self._converted if known[0]() is not parameter]
+            return tensor if any(one is tensor for one in several) else owner.detach()
+        if tensor.dim() != 4 or tensor.is_inference():
+            return tensor.contiguous()
+        tensor.data = tensor.contiguous()
+        return tensor
 
     def _convert_with_state(self, torch: ModuleType, parameter: Tensor, state: OptimizerState) -> None:
         """The parameter, its gradient and its optimizer state must agree: fused updates read them side by
@@ -139,7 +177,8 @@ class ChannelsLast(Technique):
 
     def remove(self, training: Training) -> None:
         training.forward_wrappers.pop(self.name, None)
-        self._views_again()
+        while self._undo:
+            self._undo.pop()()
         if self._draws is not None:
             self._draws.remove()
             self._draws = None
@@ -165,8 +204,8 @@ class ChannelsLast(Technique):
         weights: list[Tensor] = [p for root in training.roots for p in root.parameters() if p.dim() == 4]
         last = sum(map(is_channels_last, weights)) if training.roots else self._made
         evidence = f"{last} weights and {self._inputs} inputs channels last; passes: {self._passes}"
-        if self._copied_views:
-            evidence += f", {self._copied_views} views were copied"
+        if self._views:
+            evidence += f", {self._views} views were copied"
         if self._draws is not None and self._draws.drawn:
             evidence += f", {self._draws.drawn} random operators drew as in the usual order"
         return Proof(self.name, last > 0 and self._passes > 0, evidence)
@@ -178,6 +217,18 @@ class ChannelsLast(Technique):
             "inputs = inputs.to(memory_format=torch.channels_last)    # every batch\n"
             "hidden = hidden.reshape(hidden.size(0), -1)              # in place of .view"
         )
+
+
+def _around_reduce(original: Call) -> Call:
+    """Of what is pickled, and saved with it: a model that a file brings back has the usual layout."""
+
+    def __reduce_ex__(tensor: Tensor, protocol: int) -> object:
+        strided = str(tensor.layout) == "torch.strided"
+        if strided and tensor.dim() == 4 and shows_channels_last(tensor.stride(), tensor.shape):
+            tensor = tensor.detach().contiguous().requires_grad_(tensor.requires_grad)
+        return original(tensor, protocol)
+
+    return __reduce_ex__
 
 
 def _alive(several: list[_Strides]) -> Iterator[tuple[Tensor, tuple[int, ...]]]:
