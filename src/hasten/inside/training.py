@@ -51,6 +51,7 @@ class Training:
         self.batch_providers: dict[str, BatchProvider] = {}
         self.evaluation_departures: dict[str, EvaluationDeparture] = {}  # of lowered evaluations
         self.before_passes: Callable[[], None] | None = None  # before each root's pass that records gradients
+        self.before_scripting: dict[str, Callable[[Module], None]] = {}  # torch.jit.script compiles this one
         self.after_steps: dict[str, Callable[[], None]] = {}  # called at the end of every step
         self.at_end: dict[str, Callable[[], None]] = {}  # called when the script has ended: may fail it
         self.datasets: Living[None] = Living()  # that a loader read from
@@ -180,6 +181,7 @@ class Training:
         self.fetch_providers.clear()
         self.batch_providers.clear()
         self.evaluation_departures.clear()
+        self.before_scripting.clear()
         self.after_steps.clear()
 
     def step_ended(self) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,20 @@ def put_call(module: Module, call: Callable[..., object] | None) -> None:
     (Lightning Fabric's) pass attributes on to what they wrap.
     """
     object.__setattr__(module, "_compiled_call_impl", call)
+
+
+@contextmanager
+def as_without_calls(module: Module, kinds: tuple[type, ...]) -> Iterator[None]:
+    """Meanwhile nothing of these ``kinds`` is the ``compiled_call`` of the module or of a part of it."""
+    name = "_compiled_call_impl"
+    taken = [(one, vars(one)[name]) for one in module.modules() if isinstance(vars(one).get(name), kinds)]
+    for one, _ in taken:
+        object.__delattr__(one, name)
+    try:
+        yield
+    finally:
+        for one, call in taken:
+            put_call(one, call)
 
 
 def has_forward_hooks(module: Module) -> bool:

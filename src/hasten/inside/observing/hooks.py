@@ -21,6 +21,7 @@ from .operators import OperatorsSeen
 from .pace import Pace
 from .padding import PaddingSeen
 from .passing import PassingRoots
+from .scripting import watch_scripting
 from .slot import ForwardSlot, take_out
 from .updates import Updates
 
@@ -66,6 +67,7 @@ class Hooks:
     def install(self) -> None:
         spare_cuda_objects(self._training.torch)
         self._training.seams.on_undo(self._take_slots_out)
+        watch_scripting(self._training)
         self._watch_optimizers()
         self._discover_roots()
         self._watch_backward()

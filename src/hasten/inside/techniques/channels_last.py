@@ -112,6 +112,7 @@ class ChannelsLast(Technique):
         training.forward_wrappers[self.name] = forward
         self._training = training
         self._undo.append(training.seams.replace(torch.Tensor, "view", self._around_view))
+        training.before_scripting[self.name] = self._is_scripted
         if not any(shows_channels_last(strides, p.shape) for p, strides in _alive(self._converted)):
             self._draws = LogicalDraws(training)
             self._undo.append(training.seams.replace(torch.Tensor, "__reduce_ex__", _around_reduce))
@@ -140,12 +141,9 @@ class ChannelsLast(Technique):
 
     def _laid_out(self, tensor: Tensor) -> Tensor:
         """The tensor in the usual layout, from now on: what is written into it must not be lost."""
-        assert self._training is not None
-        torch, optimizers = self._training.torch, self._training.optimizers
         place = tensor.untyped_storage().data_ptr()
-        for parameter, strides in _alive(self._converted):
-            state: OptimizerState = next((o.state for o in optimizers if parameter in o.state), {})
-            several = companions(torch, parameter, state)
+        for parameter, _ in _alive(self._converted):
+            several = self._companions(parameter)
             owner = next((one for one in several if one.untyped_storage().data_ptr() == place), None)
             if owner is None:
                 continue
@@ -154,14 +152,32 @@ class ChannelsLast(Technique):
                     "hasten: channels_last cannot give the script this view of a part of a weight; train "
                     "with --without channels_last"
                 )
-            for one in several:
-                restore_strides(torch, one, strides)
-            self._converted = [known for known in self._converted if known[0]() is not parameter]
+            self._give_back(parameter)
             return tensor if any(one is tensor for one in several) else owner.detach()
         if tensor.dim() != 4 or tensor.is_inference():
             return tensor.contiguous()
         tensor.data = tensor.contiguous()
         return tensor
+
+    def _companions(self, parameter: Tensor) -> list[Tensor]:
+        assert self._training is not None
+        torch, optimizers = self._training.torch, self._training.optimizers
+        state: OptimizerState = next((o.state for o in optimizers if parameter in o.state), {})
+        return companions(torch, parameter, state)
+
+    def _give_back(self, parameter: Tensor) -> None:
+        """It has the usual layout from now on, and all that belongs to it."""
+        assert self._training is not None
+        for known in self._converted:
+            if known[0]() is parameter:
+                for one in self._companions(parameter):
+                    restore_strides(self._training.torch, one, known[1])
+        self._converted = [known for known in self._converted if known[0]() is not parameter]
+
+    def _is_scripted(self, model: Module) -> None:
+        """TorchScript's model shares the weights, and flattens without us."""
+        for parameter in model.parameters():
+            self._give_back(parameter)
 
     def _convert_with_state(self, torch: ModuleType, parameter: Tensor, state: OptimizerState) -> None:
         """The parameter, its gradient and its optimizer state must agree: fused updates read them side by
@@ -177,6 +193,7 @@ class ChannelsLast(Technique):
 
     def remove(self, training: Training) -> None:
         training.forward_wrappers.pop(self.name, None)
+        training.before_scripting.pop(self.name, None)
         while self._undo:
             self._undo.pop()()
         if self._draws is not None:

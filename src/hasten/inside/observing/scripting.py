@@ -1,0 +1,36 @@
+"""``torch.jit.script`` compiles all that a module holds, and cannot compile what stands in for its call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..internals.modules import as_without_calls
+from ..seams import Call
+from ..training import Training
+from .compiling import BlockSlot
+from .slot import ForwardSlot
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+
+def watch_scripting(training: Training) -> None:
+    """Scripts often end so, to export what they have trained."""
+    module_class = training.torch.nn.Module
+
+    def around(original: Call) -> Call:
+        def script(
+            obj: Module, optimize: object = None, _frames_up: int = 0, *more: object, **named: object
+        ) -> object:
+            """``_frames_up``: how far up the names are found that a function uses; we are one more."""
+            given = optimize, _frames_up + 1, *more
+            if not isinstance(obj, module_class):
+                return original(obj, *given, **named)
+            for notice in list(training.before_scripting.values()):
+                notice(obj)
+            with as_without_calls(obj, (ForwardSlot, BlockSlot)):
+                return original(obj, *given, **named)
+
+        return script
+
+    training.seams.replace(training.torch.jit, "script", around)
