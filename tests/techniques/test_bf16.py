@@ -310,3 +310,18 @@ def test_the_proof_is_found_in_any_of_several_modules() -> None:
     assert found > 0
     lowered(net, net, (torch.ones(2, 4),), {})
     assert (lowered.lowered, lowered.calls) == (found, 3), "later ones are not watched"
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_what_hooks_see_in_eval_mode_is_as_the_script_has_it(training: bool) -> None:
+    """As for a Grad-CAM, once all is trained."""
+    with workbench() as bench:
+        bench.train(1)
+        bench.switchboard.switch(PLAN)
+        bench.train(1)
+        seen: list[torch.dtype] = []
+        layer = next(part for part in bench.model.modules() if isinstance(part, torch.nn.Conv2d))
+        layer.register_forward_hook(lambda module, inputs, output: seen.append(output.dtype))
+        bench.model.train(training)
+        bench.model(torch.randn(2, 3, 8, 8)).sum().backward()
+        assert seen == [torch.bfloat16 if training else torch.float32]

@@ -193,6 +193,43 @@ FOREACH = Plan({"fused_optimizer": {"form": "foreach"}})
 WITHOUT_FUSED = ["RMSprop", "Adadelta", "NAdam", "RAdam", "Adamax", "ASGD", "Rprop"]
 
 
+def lay_out_anew(bench: Workbench) -> None:
+    bench.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+
+def put_others_in_place(bench: Workbench) -> None:
+    for parameter in bench.model.parameters():
+        lies_last = parameter.dim() == 4
+        other = parameter.detach().clone()
+        parameter.data = other.to(memory_format=torch.channels_last) if lies_last else other
+
+
+@pytest.mark.parametrize("change", [lay_out_anew, put_others_in_place])
+@pytest.mark.parametrize("between", ["steps", "backward pass and update"])
+def test_weights_that_a_script_lays_out_otherwise_are_updated_right(
+    change: Callable[[Workbench], None], between: str
+) -> None:
+    """As scripts do that go back to the best weights so far, or convert their model late."""
+    found = []
+    for plan in (BASELINE, PLAN):
+        torch.manual_seed(0)
+        with workbench(make_optimizer=OPTIMIZERS["Adam"]) as bench:
+            bench.train(2)
+            bench.switchboard.switch(plan)
+            bench.train(2)
+            if between == "steps":
+                change(bench)
+            else:
+                bench.optimizer.zero_grad()
+                bench.model(torch.randn(4, 3, 8, 8)).square().sum().backward()
+                change(bench)
+                bench.optimizer.step()
+            bench.train(3)
+            found.append([p.detach().clone() for p in bench.model.parameters()])
+    for plain, fused in zip(*found, strict=True):
+        assert torch.allclose(plain, fused, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", WITHOUT_FUSED)
 def test_losses_stay_when_all_tensors_go_at_once(name: str) -> None:
     with workbench(make_optimizer=lambda p: getattr(torch.optim, name)(p, lr=1e-3)) as bench:

@@ -58,6 +58,23 @@ def test_a_parameter_that_takes_no_part_moves_on_as_before() -> None:
         assert torch.equal(plain, none)
 
 
+@pytest.mark.parametrize("by", ["the loss", "torch.autograd"])
+def test_a_script_may_read_all_gradients_after_its_backward_pass(by: str) -> None:
+    """As one that clamps them, and freezes a part of its model after some epochs."""
+    with workbench() as bench:
+        bench.train(1)
+        bench.switchboard.switch(PLAN)
+        frozen = next(bench.model.parameters()).requires_grad_(False)
+        bench.optimizer.zero_grad(set_to_none=False)
+        loss = bench.model(torch.randn(2, 3, 8, 8)).sum()
+        loss.backward() if by == "the loss" else torch.autograd.backward(loss)
+        for parameter in bench.model.parameters():
+            assert parameter.grad is not None
+            parameter.grad.clamp_(-1, 1)
+        assert frozen.grad is not None
+        assert not frozen.grad.any()
+
+
 @pytest.mark.parametrize(("arguments", "noted"), [({}, False), ({"set_to_none": False}, True)])
 def test_what_a_script_asks_for_is_noted(arguments: dict[str, Any], noted: bool) -> None:
     with workbench() as bench:

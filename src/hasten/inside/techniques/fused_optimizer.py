@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.optim import Optimizer
 
+_FLAT = 2  # dimensions: weights with more lie in one of several ways
 _ATTRIBUTES = ("_step_supports_amp_scaling", "_need_device_dtype_check_for_fused")  # set by us, or by a step
 
 
@@ -153,6 +154,7 @@ class FusedOptimizer(Technique):
         ]
         set_fused(optimizer)
         if fused:
+            hooks.append(optimizer.register_step_pre_hook(_KeepsLying(torch)))
             _place_counts(optimizer, on_device=True)
             mark_scaling_supported(optimizer)
 
@@ -205,11 +207,32 @@ def _plain_count(state: dict[str, Any]) -> dict[str, Tensor]:
     return {"step": state["step"].to("cpu", step_dtype())} if "step" in state else {}
 
 
-def _lying_otherwise(torch: ModuleType, optimizer: Optimizer) -> Iterator[tuple[Tensor, tuple[int, ...]]]:
+class _KeepsLying:
+    """Before each step: a script may lay its weights out anew, or put others in their place that lie
+    otherwise. Looks at those of three and more dimensions, at 0.2 us each.
+    """
+
+    def __init__(self, torch: ModuleType) -> None:
+        self._torch = torch
+        self._strides: list[tuple[int, ...]] = []
+
+    def __call__(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
+        groups = optimizer.param_groups
+        strides = [p.stride() for group in groups for p in group["params"] if p.dim() > _FLAT]
+        if strides != self._strides:
+            self._strides = strides
+            for tensor, others in _lying_otherwise(self._torch, optimizer, gradients=True):
+                restore_strides(self._torch, tensor, others)
+
+
+def _lying_otherwise(
+    torch: ModuleType, optimizer: Optimizer, gradients: bool = False
+) -> Iterator[tuple[Tensor, tuple[int, ...]]]:
     """State tensors whose elements lie in another order than their parameter's, each with the parameter's
-    strides. The fused kernel reads them side by side without looking at strides.
+    strides; ``gradients`` too, if asked for. The fused kernel reads them side by side without looking at
+    strides.
     """
     for parameter in [p for group in optimizer.param_groups for p in group["params"]]:
         for tensor in companions(torch, parameter, optimizer.state):
-            if tensor is not parameter.grad and not lie_alike(tensor, parameter):
+            if (gradients or tensor is not parameter.grad) and not lie_alike(tensor, parameter):
                 yield tensor, parameter.stride()

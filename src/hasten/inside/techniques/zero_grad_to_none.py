@@ -2,8 +2,8 @@
 
 It helps a script that calls ``zero_grad(set_to_none=False)``: a pass over all gradients is saved, and the
 first backward pass writes instead of adding. It does nothing for a script that uses torch's default. A
-parameter that takes no part in a step gets its zeros before the optimizer reads it: momentum and weight decay
-go on moving it as before.
+parameter that takes no part in a step gets its zeros once the backward pass has ended: momentum and weight
+decay go on moving it as before, and a script that clamps all gradients finds them.
 
 Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html
 """
@@ -53,6 +53,18 @@ class ZeroGradToNone(Technique):
         self._undo.append(replace(torch.nn.Module, "zero_grad", self._to_none(_of_module)))
         for optimizer in training.optimizers:
             self._undo.append(optimizer.register_step_pre_hook(self._give_zeros).remove)
+        self._undo.append(replace(torch.Tensor, "backward", self._then_zeros))
+        self._undo.append(replace(torch.autograd, "backward", self._then_zeros))
+
+    def _then_zeros(self, original: Call) -> Call:
+        """A script may look at all gradients after its backward pass: to clamp them, say."""
+
+        def backward(*args: object, **kwargs: object) -> object:
+            result = original(*args, **kwargs)
+            self._give_zeros()
+            return result
+
+        return backward
 
     def _to_none(self, parameters_of: Callable[[Owner], Iterable[Tensor]]) -> Callable[[Call], Call]:
         def make(original: Call) -> Call:

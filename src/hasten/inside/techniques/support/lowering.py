@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ....records.facts import Facts
+from ...internals.modules import has_hooks
 from ...living import Living
 from ...seams import Args, Call, Kwargs
 from ...structures import Structure, map_tensors, tensors_of
@@ -65,7 +66,7 @@ class LoweredForward:
     def __call__(self, root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
         torch = self._torch
         device = next(root.parameters()).device.type
-        if not torch.is_grad_enabled() or torch.is_autocast_enabled(device):
+        if not torch.is_grad_enabled() or torch.is_autocast_enabled(device) or _is_looked_into(root):
             return call(*args, **kwargs)
         with ExitStack() as stack:
             unseen = not self.lowered and root not in self._watched and not self._watch(stack, root)
@@ -89,6 +90,13 @@ class LoweredForward:
     def _kept(self, tensor: Tensor) -> Tensor:
         self.lowered += tensor.dtype == self._reduced
         return tensor
+
+
+def _is_looked_into(root: Module) -> bool:
+    """Whether a pass in eval mode is made to see what is inside, as for a Grad-CAM: hooks get the script's
+    own types.
+    """
+    return not root.training and any(map(has_hooks, root.modules()))
 
 
 def in_float32(torch: ModuleType, output: Structure, reduced: DType) -> Structure:
