@@ -32,9 +32,18 @@ class Script:
     def takes(self, seconds: float) -> None:
         self.clock.now += seconds
 
-    def begins(self, batches: int | None = None, seconds: float = 0.0, line: str = "train.py:1") -> None:
+    def begins(
+        self,
+        batches: int | None = None,
+        seconds: float = 0.0,
+        line: str = "train.py:1",
+        source: int = 0,
+        of: str = "",
+    ) -> None:
         self.line = line
         self.timeline.loader_begins(batches)
+        if of:
+            self.timeline.pass_begins(source, of)
         self.takes(seconds)
 
     def batch(self, seconds: float = 0.0, samples: int = 8, source: int = 0) -> None:
@@ -69,10 +78,10 @@ class Script:
             self.takes(seconds)
         self.exhausts()
 
-    def exhausts(self, seconds: float = 0.0) -> None:
+    def exhausts(self, seconds: float = 0.0, source: int = 0) -> None:
         self.timeline.batch_waited_for()
         self.takes(seconds)
-        self.timeline.loader_exhausted()
+        self.timeline.loader_exhausted(source)
 
     def does(self, part: str, seconds: float, line: str = "save.py:1") -> None:
         entered = self.timeline.enter(part)
@@ -345,6 +354,64 @@ def test_collections_before_the_first_step_are_the_starts(script: Script) -> Non
     script.begins(3, 0.0)
     script.trains(2.0)
     assert parts(script.timeline.watched(ended=False)) == {"start": 3.0, "steps": 2.0}
+
+
+def test_a_loader_begun_anew_for_a_few_labels_is_no_epoch(script: Script) -> None:
+    """Two of 10 batches with labels end while 3 of many without go on; both end together in step 6."""
+    script.begins(2, of="labelled", source=1)
+    script.begins(6, of="others", source=2)
+    labelled = 1
+    for step in range(9):
+        if step and step % 2 == 0:
+            script.exhausts(source=labelled)
+            labelled += 10
+            script.begins(2, of="labelled", source=labelled)
+        script.batch(source=labelled)
+        if step == 6:
+            script.exhausts(source=2)
+            script.begins(6, of="others", source=3)
+        script.batch(source=3 if step >= 6 else 2)
+        script.trains(1.0)
+    run = script.timeline.watched(ended=False)
+    assert (run.epochs, run.epoch_steps) == (1, 6)
+    assert run.part("evaluation").count == 0
+
+
+def test_a_pass_begun_for_one_batch_in_every_step_is_no_epoch(script: Script) -> None:
+    for step in range(5):
+        script.begins(50, 1.0, of="loader", source=step + 1)
+        script.batch(source=step + 1)
+        script.trains(2.0)
+    run = script.timeline.watched(ended=False)
+    assert run.epochs == 0
+    assert parts(run) == {"first batches": 1.0, "steps": 14.0}
+
+
+def test_a_second_loader_begun_in_every_step_leaves_epochs_as_they_are(script: Script) -> None:
+    """As where architectures are searched for: weights are trained on one half, they on the other."""
+    for epoch in range(3):
+        script.begins(4, of="train", source=100 + epoch)
+        for step in range(4):
+            script.batch(source=100 + epoch)
+            number = 10 * epoch + step + 1
+            script.begins(4, of="valid", source=number)
+            script.batch(source=number)
+            script.trains(1.0)
+        script.exhausts(source=100 + epoch)
+        script.evaluates(2)
+    run = script.timeline.watched(ended=False)
+    assert run.epochs == 3
+    assert run.part("evaluation").count == 3
+
+
+def test_epochs_that_a_script_cuts_short_are_epochs(script: Script) -> None:
+    for epoch in range(3):
+        script.begins(50, of="loader", source=epoch + 1)
+        for _ in range(4):
+            script.batch(source=epoch + 1)
+            script.trains(1.0)
+        script.batch(source=epoch + 1)  # and then it breaks off
+    assert script.timeline.watched(ended=False).epochs == 2
 
 
 def test_other_threads_take_no_part(script: Script) -> None:

@@ -64,9 +64,14 @@ def watch_data(
             timeline.batch_waited_for()
 
     @seams.watching
-    def exhausted() -> None:
+    def pass_begins(loader: DataLoader[object], iterator: object) -> None:
         if timeline is not None:
-            timeline.loader_exhausted()
+            timeline.pass_begins(id(iterator), (id(loader.dataset), batches_in(loader)))
+
+    @seams.watching
+    def exhausted(iterator: object) -> None:
+        if timeline is not None:
+            timeline.loader_exhausted(id(iterator))
 
     def begun(original: Call) -> Call:
         def __iter__(loader: DataLoader[object]) -> object:
@@ -76,6 +81,7 @@ def watch_data(
                 samples_will_come()
             iterator = original(loader)
             epoch_began(clock() - began)
+            pass_begins(loader, iterator)
             return iterator
 
         return __iter__
@@ -118,7 +124,7 @@ def watch_data(
             try:
                 batch = original(iterator)
             except StopIteration:
-                exhausted()
+                exhausted(iterator)
                 raise
             if seams.given_up:
                 return batch

@@ -22,6 +22,7 @@ class Stretch:
     seconds: float
     where: str = ""
     batches: int | None = None  # that the loader which began will give
+    source: int = 0  # its pass
     samples: int = 0
     trained: bool = False  # a backward pass ran in it
     over: bool = False  # an evaluation whose loader had none left

@@ -1,8 +1,8 @@
-"""One part of a run while it is summed up."""
+"""The parts of a run, and its epochs, while they are summed up."""
 
 from __future__ import annotations
 
-from ...records.whole_run import PARTS, Part
+from ...records.whole_run import PARTS, Part, less
 
 _KEPT = 100  # occurrences and lines that are kept individually
 _LINES_TOLD = 3
@@ -45,3 +45,30 @@ def sums_of_a_run() -> dict[str, Sum]:
     """One for each of PARTS."""
     steps = Sum()
     return {name: steps if name == "steps" else Sum(steps) for name in PARTS}
+
+
+def parts_of(sums: dict[str, Sum]) -> tuple[Part, ...]:
+    return tuple(one.part(name) for name, one in sums.items())
+
+
+class Epochs:
+    """``whole``: what the parts have grown by in the epochs that were seen from start to end."""
+
+    def __init__(self, sums: dict[str, Sum]) -> None:
+        self._sums = sums
+        self._begun = False
+        self._before: tuple[Part, ...] = ()  # as of the first epoch's start
+        self.seen = 0  # to their end
+        self.whole: tuple[Part, ...] = ()
+        self.batches: int | None = None  # of the latest, if its loader says so
+
+    def one_begins(self, batches: int | None) -> None:
+        self.batches = batches
+        self.one_ends()
+        if not self._begun:
+            self._begun, self._before = True, parts_of(self._sums)
+
+    def one_ends(self) -> None:
+        if self._begun:
+            self.seen += 1
+            self.whole = less(parts_of(self._sums), self._before)

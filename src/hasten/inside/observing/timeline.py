@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable
 from threading import get_ident
 
-from ...records.whole_run import Part, WatchedRun, less
+from ...records.whole_run import WatchedRun
 from .batch_counts import BatchCounts
+from .epoch_passes import EpochPasses
 from .stretch import EVALUATION, FIRST, GAP, REST, Stretch, WaitsSeen
-from .sums import sums_of_a_run
+from .sums import Epochs, parts_of, sums_of_a_run
 
 clock = time.perf_counter
 
@@ -32,6 +33,7 @@ class Timeline:
         self._sums = sums_of_a_run()
         self._open, self._where = GAP, ""  # the stretch that is open, and what is known of it
         self._batches_said: int | None = None
+        self._source, self._passes = 0, EpochPasses()
         self._trained = False
         self._carved = 0.0  # seconds of it that belong to other parts
         self._logs: tuple[float, float] | None = None  # since when a record is made, and what was carved then
@@ -43,12 +45,9 @@ class Timeline:
         self._mode = True  # of the module in the last forward pass with gradients
         self._trains_in_evaluation_mode: bool | None = None
         self._batches = BatchCounts()
-        self._epoch_batches: int | None = None
         self._exhausted = False  # the training's loader, since the last step
         self._between_epochs = False  # it was, and no other has begun
-        self._epochs = -1  # seen to their end; -1: none has begun
-        self._before: tuple[Part, ...] = ()  # as of the first epoch's start
-        self._whole: tuple[Part, ...] = ()
+        self._epochs = Epochs(self._sums)
 
     # ---- events
     def loader_begins(self, batches: int | None) -> None:
@@ -59,6 +58,12 @@ class Timeline:
             self._where, self._batches_said = self.place(), batches
             self._batches.loader_begins(bool(self._sums["steps"].count))
             self._unusual = True
+
+    def pass_begins(self, source: int, of: object) -> None:
+        """``source``: that of its batches; ``of``: the same for all passes over a loader."""
+        if not self._away():
+            self._source = source
+            self._passes.begins(source, of, self._batches_said)
 
     def batch_waited_for(self) -> None:
         if self._away():
@@ -75,14 +80,16 @@ class Timeline:
         if self._open is FIRST:
             self._turn(REST)
         self._batches.came(samples, source)
+        self._passes.gave(source)
 
-    def loader_exhausted(self) -> None:
+    def loader_exhausted(self, source: int = 0) -> None:
         """A loader was asked for a batch and had none left."""
         if self._away():
             return
         self._fetching = False
+        self._passes.ends(source)
         self._turn(GAP)
-        start = self._loop()
+        start = self._loop(source)
         loop = self._stretches[start] if start is not None else None
         read = bool(self._batches.any_came and self._sums["steps"].count)
         if start is None or loop is None or loop.over or (loop.kind is FIRST and not read):
@@ -139,6 +146,7 @@ class Timeline:
                 self._is_of_steps(stretch)
         steps.count += 1
         self._batches.step_ended()
+        self._passes.step_ended()
         self._stretches.clear()
         self._unusual = self._exhausted = self._between_epochs = False
         self._standing = True
@@ -194,11 +202,8 @@ class Timeline:
         seconds = self._since - self._began - self._stood
         known = sum(one.seconds for name, one in self._sums.items() if name != "other")
         self._sums["other"].seconds = max(0.0, seconds - known)
-        steps = self._batches.steps_of(self._epoch_batches, self._sums["steps"].count)
-        return WatchedRun(seconds, ended, self._parts(), max(0, self._epochs), steps, self._whole)
-
-    def _parts(self) -> tuple[Part, ...]:
-        return tuple(one.part(name) for name, one in self._sums.items())
+        steps = self._batches.steps_of(self._epochs.batches, self._sums["steps"].count)
+        return WatchedRun(seconds, ended, parts_of(self._sums), self._epochs.seen, steps, self._epochs.whole)
 
     # ---- inside
     def _away(self) -> bool:
@@ -208,20 +213,20 @@ class Timeline:
         """The open stretch ends, and one of ``kind`` begins."""
         now = clock()
         seconds = now - self._since - self._carved
-        self._stretches.append(
-            Stretch(self._open, max(0.0, seconds), self._where, self._batches_said, trained=self._trained)
-        )
+        known = self._where, self._batches_said, self._source
+        self._stretches.append(Stretch(self._open, max(0.0, seconds), *known, trained=self._trained))
         if self.waits:
             self._stretches[-1].waits, self.waits = self.waits, {}
         self._open, self._since, self._carved = kind, now, 0.0
-        self._where, self._batches_said, self._trained = "", None, False
+        self._where, self._batches_said, self._source, self._trained = "", None, 0, False
 
-    def _loop(self) -> int | None:
-        """The latest loader's start, or evaluation, if nothing was trained since."""
+    def _loop(self, source: int | None = None) -> int | None:
+        """The latest loader's start, or evaluation, if nothing was trained since; that pass's, if named."""
         for at in range(len(self._stretches) - 1, -1, -1):
-            if self._stretches[at].trained:
+            stretch = self._stretches[at]
+            if stretch.trained:
                 return None
-            if self._stretches[at].kind in (FIRST, EVALUATION):
+            if stretch.kind is EVALUATION or (stretch.kind is FIRST and source in (None, stretch.source)):
                 return at
         return None
 
@@ -253,19 +258,20 @@ class Timeline:
         """A step has ended: assign what came since the last one to its parts."""
         sums, never = self._sums, not self._sums["steps"].count
         firsts = [at for at, stretch in enumerate(self._stretches) if stretch.kind is FIRST]
-        turned = firsts[-1] if firsts else -1  # where an epoch began
+        epoch = self._passes.epoch_among([self._stretches[at].source for at in firsts])
+        turned = firsts[epoch] if epoch is not None else -1  # where an epoch began
         lead = 0.0  # time of the epoch's start, or the run's
         for at, stretch in enumerate(self._stretches):
             if at == turned:
                 sums["start" if never else "epoch turns"].add(lead)
-                self._epoch_begins(stretch.batches)
+                self._epochs.one_begins(stretch.batches)
             if stretch.kind is EVALUATION:
                 sums["evaluation"].add(stretch.seconds, stretch.where, stretch.samples)
             elif stretch.trained:
                 self._is_of_steps(stretch)
             elif at < turned and (never or stretch.kind is not FIRST):
                 lead += stretch.seconds
-            elif stretch.kind is FIRST:
+            elif stretch.kind is FIRST and turned >= 0:
                 sums["first batches"].add(stretch.seconds, stretch.where)
             elif never and turned < 0 and stretch.kind is GAP:
                 sums["start"].add(stretch.seconds)
@@ -273,14 +279,6 @@ class Timeline:
                 sums["evaluation"].seconds += stretch.seconds
             else:
                 self._is_of_steps(stretch)
-
-    def _epoch_begins(self, batches: int | None) -> None:
-        self._epoch_batches = batches
-        self._epochs += 1
-        if self._epochs:
-            self._whole = less(self._parts(), self._before)
-        else:
-            self._before = self._parts()
 
     def _settle_the_end(self) -> None:
         """Give what came after the last step to parts: no step followed."""
@@ -294,7 +292,6 @@ class Timeline:
             else:
                 rest += stretch.seconds
         self._stretches.clear()
-        if self._exhausted and self._epochs >= 0:
-            self._epochs += 1
-            self._whole = less(self._parts(), self._before)
+        if self._exhausted:
+            self._epochs.one_ends()
         sums["tail" if sums["steps"].count else "start"].add(rest)
