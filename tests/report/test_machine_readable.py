@@ -213,6 +213,7 @@ def test_the_causes_of_a_profile() -> None:
             "evidence": "60% of a step is waiting for data",
             "techniques": ["dataset_in_ram"],
             "bound": 0.8,
+            "advice": "",
         }
     ]
     assert as_read(profile_json(observation(), []))["causes"] == []

@@ -440,3 +440,13 @@ def test_where_the_budget_ended_it_is_said_whether_accuracy_was_checked(
 ) -> None:
     guard = GuardVerdict("not checked", why_not="budget", budget=TooLittleTime(300, techniques))
     assert words in tune_report(replace(NOT_CHECKED, guard=guard))
+
+
+def test_what_a_user_can_do_comes_after_what_hasten_can_try() -> None:
+    cause = Cause(
+        "overhead", 0.4, "60% of a step is call overhead; 40% of the run", ("compile",), advice="Do less"
+    )
+    assert (
+        cause.told(": try compile") == "60% of a step is call overhead; 40% of the run: try compile. Do less"
+    )
+    assert replace(cause, advice="").told() == "60% of a step is call overhead; 40% of the run"

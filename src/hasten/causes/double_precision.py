@@ -7,6 +7,10 @@ from ..records.facts import Facts
 from ..records.phases import phase_share
 
 _LEAST_SHARE = 0.05
+_ADVICE = (
+    "If nothing needs it, leave out .double() or torch.set_default_dtype(torch.float64), and convert NumPy's "
+    "arrays with .float()"
+)
 _GAIN_ON_CPU = 0.5  # half the bytes, and twice the numbers in each instruction
 
 
@@ -14,11 +18,8 @@ def look(facts: Facts) -> Cause | None:
     share = phase_share(facts.observation, "forward", "loss", "backward", "optimizer") * spared(facts)
     if share < _LEAST_SHARE:
         return None
-    evidence = (
-        f"parameters are float64: in float32 a step would be at most {share:.0%} shorter. If nothing "
-        "needs it, convert NumPy's arrays with .float(), and leave .double() out"
-    )
-    return Cause("float64", share, evidence, ())
+    evidence = f"parameters are float64: in float32 a step would be at most {share:.0%} shorter"
+    return Cause("float64", share, evidence, (), advice=_ADVICE)
 
 
 def spared(facts: Facts) -> float:

@@ -33,7 +33,10 @@ def _besides(facts: Facts) -> str:
         return "its forward pass included, because it calls no module that is trained"
     passes = median(step.evaluations for step in steps)
     others = f", {passes:.0f} forward passes without gradients included" if passes else ""
-    return f"apart from the passes, the update and the loader's batches{others}"
+    return (
+        "apart from the passes of what is trained, the update and the loader's batches"
+        f"{others or ', passes of other models included'}"
+    )
 
 
 def _output(facts: Facts) -> float:

@@ -17,13 +17,10 @@ def look(facts: Facts) -> Cause | None:
     share = phase_share(facts.observation, "forward", "loss", "backward") - loss_share(facts)
     if share < _LEAST_SHARE:
         return None
-    of_calls = (
-        "the GPU waits while they are launched"
-        if facts.on_gpu
-        else "most of that is call overhead. Compute all samples, or all positions of a sequence, at once"
-    )
+    of_calls = "the GPU waits while they are launched" if facts.on_gpu else "most of that is call overhead"
+    advice = "" if facts.on_gpu else "Compute all samples, or all positions of a sequence, at once"
     evidence = (
         f"{share:.0%} of a step is forward, loss and backward, in {operators_of(facts.observation):,.0f} "
         f"operators of {seconds_each(facts.observation) * 1e6:.0f} us both ways: {of_calls}"
     )
-    return Cause("overhead", share, evidence, ("compile", "threads", "malloc"))
+    return Cause("overhead", share, evidence, ("compile", "threads", "malloc"), advice=advice)

@@ -9,7 +9,7 @@ from .of_the_run import account, cause_in_run
 _LEAST_SHARE = 0.05
 _TEXT = (
     "passes between an epoch's last step and the next epoch's start, in what the script does there "
-    "besides saving, printing and evaluating its model"
+    "besides what was seen of saving, printing and evaluating its model"
 )
 
 

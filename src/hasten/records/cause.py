@@ -17,3 +17,8 @@ class Cause:
     evidence: str
     techniques: tuple[str, ...]
     bound: float | None = None
+    advice: str = ""  # what the user can do by hand: a sentence
+
+    def told(self, remedies: str = "") -> str:
+        """The evidence, with what is said of ``remedies``, and the advice after both."""
+        return ". ".join(filter(None, (f"{self.evidence}{remedies}", self.advice)))

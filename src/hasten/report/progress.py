@@ -96,7 +96,7 @@ class Lines(Silent):
 
     def observed(self, observation: Observation, causes: Sequence[Cause]) -> None:
         for cause in causes:
-            self._done(cause.evidence)
+            self._done(cause.told())
 
     def trying(self, technique: str, against: Plan) -> None:
         self._remark = ""

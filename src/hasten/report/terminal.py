@@ -55,7 +55,7 @@ def print_tune(result: TuneResult, console: Console, script: str, plan_path: Pat
         console.print(f"  ({step_words(result.observation)})")
         print_start(result.observation, console)
     for cause in result.causes:
-        console.print(f"  {cause.evidence}")
+        console.print(f"  {cause.told()}")
     if result.tried:
         console.print()
         console.print(_tried_table(result))
@@ -245,4 +245,4 @@ def print_profile(
         console.print("Why it takes so long:")
     for cause in causes:
         remedies = f": try {', '.join(cause.techniques)}" if cause.techniques else ""
-        console.print(f"  {cause.evidence}{remedies}")
+        console.print(f"  {cause.told(remedies)}")
