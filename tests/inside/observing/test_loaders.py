@@ -119,6 +119,28 @@ def test_what_is_read_between_steps_now_and_then_is_not(training: Training, batc
     assert [(record.samples, record.training) for record in loaders.records()] == [(200, True), (90, False)]
 
 
+def test_loaders_that_were_read_into_lists_are_not_read_by_the_training(training: Training) -> None:
+    loaders = Loaders(training)
+    for count in (10, 6):
+        iterator = iter(DataLoader(TensorDataset(torch.zeros(count, 4)), batch_size=2))
+        for batch in iterator:
+            loaders.batch_came(iterator, batch)
+        loaders.pass_ended(iterator)
+    loaders.batch_went_in(training_mode=True)
+    assert [record.training for record in loaders.records()] == [False, False]
+
+
+def test_the_last_batch_of_a_pass_that_is_read_ahead_is_trained_on(training: Training) -> None:
+    loaders = Loaders(training)
+    iterator = iter(DataLoader(TensorDataset(torch.zeros(4, 4)), batch_size=2))
+    loaders.batch_came(iterator, next(iterator))
+    loaders.batch_came(iterator, next(iterator))
+    loaders.batch_went_in(training_mode=True)
+    loaders.pass_ended(iterator)
+    loaders.batch_went_in(training_mode=True)
+    assert [record.training for record in loaders.records()] == [True]
+
+
 def test_only_the_loader_whose_batch_was_trained_on_is_for_training(training: Training) -> None:
     train, validation = TensorDataset(torch.zeros(10, 4)), TensorDataset(torch.zeros(6, 4))
     loaders = Loaders(training)

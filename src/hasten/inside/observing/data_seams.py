@@ -69,7 +69,8 @@ def watch_data(
             timeline.pass_begins(id(iterator), (id(loader.dataset), batches_in(loader)))
 
     @seams.watching
-    def exhausted(iterator: object) -> None:
+    def exhausted(iterator: LoaderIterator) -> None:
+        loaders.pass_ended(iterator)
         if timeline is not None:
             timeline.loader_exhausted(id(iterator))
 

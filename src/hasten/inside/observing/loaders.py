@@ -108,6 +108,17 @@ class Loaders:
         self.latest = None if reading.trained else reading
         return length
 
+    def pass_ended(self, iterator: LoaderIterator) -> None:
+        """What it gave without a forward pass in between was put into a list, say. Trained or not, what goes
+        into the next pass need not be its last batch.
+        """
+        reading = self._readings.get(iterator)
+        if reading is None or reading.trained:
+            return
+        reading.waiting = 0
+        self._waiting = [one for one in self._waiting if one is not reading]
+        self.latest = None if self.latest is reading else self.latest
+
     def _came_before(self, reading: _Reading) -> None:
         if not reading.waiting:
             self._waiting.append(reading)
