@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
-from hasten.inside.observing.uses import RECORDS_EVALUATIONS
+from hasten.inside.observing.uses import MAKES_LOADERS, RECORDS_EVALUATIONS
 from hasten.inside.samples import kept_batches
 from hasten.inside.samples.columns import same_batch
 from hasten.inside.techniques.evaluation_in_ram import EvaluationInRam
@@ -24,6 +24,7 @@ from hasten.testing.byte_pictures import BytePictures
 from hasten.testing.technique_contract import trained_from_the_start
 from hasten.testing.workbench import Pictures, Workbench, workbench
 
+from ..bench.made_up import step
 from ..thorough import cases
 from .made_up import facts, loader, machine
 from .reading import StartUnder
@@ -458,3 +459,11 @@ def test_an_evaluation_that_looks_like_a_training_is_told() -> None:
 
 def test_where_nothing_was_watched_nothing_is_known() -> None:
     assert EvaluationInRam.refuse(facts()) == ["it is not known how the script evaluates"]
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_script_without_any_loader_has_none_for_evaluation(made: bool) -> None:
+    """Its evaluation need not have been seen to know that: 10 s of a tune went by looking for one."""
+    run, uses = WatchedRun(9.0, ended=False, parts=()), (MAKES_LOADERS,) if made else ()
+    watched = facts(steps=(step(),), run=run, loaders=(), uses=uses)
+    assert EvaluationInRam.refuse(watched) == ([] if made else ["the script has made no DataLoader"])

@@ -7,10 +7,16 @@ from collections.abc import Iterator
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from hasten.inside.internals import compiler
 from hasten.inside.observing.compiling import _own_code
-from hasten.inside.observing.uses import EVALUATES_IN_TRAINING_MODE, LOWERS_EVALUATIONS, Uses
+from hasten.inside.observing.uses import (
+    EVALUATES_IN_TRAINING_MODE,
+    LOWERS_EVALUATIONS,
+    MAKES_LOADERS,
+    Uses,
+)
 from hasten.records.plan import Plan
 from hasten.testing.workbench import Workbench, workbench
 
@@ -31,6 +37,11 @@ def uses(bench: Workbench) -> Uses:
 def test_a_plain_training_uses_nothing(bench: Workbench, uses: Uses) -> None:
     bench.train(2)
     assert uses.names() == ()
+
+
+def test_a_loader_counts_once_it_is_made(uses: Uses) -> None:
+    DataLoader(TensorDataset(torch.zeros(4, 2)))
+    assert uses.names() == (MAKES_LOADERS,)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...records.observation import STEPS_IN_BACKWARD
 from ..internals import compiler
+from ..internals.loaders import LOADER_MADE
 from ..seams import Call
 from ..training import Training
 
@@ -20,6 +21,7 @@ RECORDS_EVALUATIONS = "gradients in eval mode"  # passes that may be an evaluati
 LOWERS_EVALUATIONS = "autocast without gradients"
 EVALUATES_IN_TRAINING_MODE = "training mode without gradients"
 DIFFERENTIATES_GRADIENTS = "create_graph=True"
+MAKES_LOADERS = "DataLoader"  # one was made, if not read
 
 
 class Uses:
@@ -79,6 +81,12 @@ class Uses:
         self._training = training
         torch = training.torch
         replace = training.seams.replace
+        from torch.utils.data import DataLoader
+
+        if hasattr(DataLoader, LOADER_MADE):
+            replace(DataLoader, LOADER_MADE, self._noting(MAKES_LOADERS))
+        else:
+            self._names[MAKES_LOADERS] = None  # nobody knows
         replace(torch.amp.autocast_mode.autocast, "__enter__", self._around_autocast)
         replace(torch.amp.GradScaler, "__init__", self._around_scaler)
         for owner in (torch.nn.Module, torch):

@@ -35,7 +35,7 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.loaders import NEXT_DATA, batches_given, iterators_that_fetch, reads_indices
 from ..living import Living, can_go
-from ..observing.uses import RECORDS_EVALUATIONS
+from ..observing.uses import MAKES_LOADERS, RECORDS_EVALUATIONS
 from ..samples.fetching import samples_of
 from ..samples.kept_batches import KeptBatches
 from ..samples.loader_override import LoaderOverride, context_of, lets_workers_stay, workers
@@ -92,6 +92,8 @@ class EvaluationInRam(Technique):
                 return ["it is not known how the script evaluates"]
             if RECORDS_EVALUATIONS in facts.observation.uses:
                 return ["its evaluation records gradients, as a training does: name it by --use"]
+            if facts.observation.steps and MAKES_LOADERS not in facts.observation.uses:
+                return ["the script has made no DataLoader"]
             seen = saw_evaluation(facts)
             return ["its evaluation reads from no DataLoader of its own"] if seen else []
         reasons = [_why_not(loader, facts.machine.available_bytes) for loader in loaders]
