@@ -35,7 +35,7 @@ hasten report train.py                what did the last tune find?
 hasten run train.py --epochs 5        train under the plan
 hasten verify train.py --epochs 5     train with and without it to the end: is quality held?
 hasten export train.py                the plan as ordinary PyTorch code
-hasten scale train.py --to 64         what would more machines bring?
+hasten scale --to 64 train.py         what would more machines bring?
 hasten techniques                     what is there to try, and what of it applies here?
 
 Everything after the script's name belongs to the script. hasten VERB --help lists a verb's own options.

@@ -10,9 +10,11 @@ hurts: samples are cheap, so that passing them on costs more than making them; w
 training; memory is short.
 
 The risk is ``exact`` if making samples is proven deterministic, otherwise ``draws``: each worker has its own
-RNG states. There are two cases that ``exact`` cannot cover. A script that gives its loader a generator, and
+RNG states. There are cases that ``exact`` cannot cover. A script that gives its loader a generator, and
 leaves an epoch within its last few batches, draws from it earlier than without workers. So does a sampler
-that draws from the global RNG state batch by batch.
+that draws from the global RNG state batch by batch; and one that looks at how the training goes, at losses
+for example, is asked a few batches too early. What a script changes of its data set within an epoch reaches
+the workers with the next one.
 
 Sources: https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading,
 https://docs.pytorch.org/docs/stable/notes/randomness.html#dataloader
