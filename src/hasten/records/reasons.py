@@ -61,10 +61,11 @@ class WhyNot:
     """Why a technique was not tried, or not judged. ``code``:
 
     "said": ``text``, in the technique's own words, or what rules it out. "by name": ``text``, why it is only
-    tried where it is asked for. "not named": others were. "excluded": ``text``, by what is in the plan.
-    "risk": its ``risk`` here is above the ``allowed`` one. "no time": the budget ended before it, or its
-    settings that are ``untried``, could be tried. "no time in combination": it is kept, and the budget ended
-    before it could be measured in combination with the others.
+    tried where it is asked for. "only the start": it shortens nothing else, and nothing else was found. "not
+    named": others were. "excluded": ``text``, by what is in the plan. "risk": its ``risk`` here is above the
+    ``allowed`` one. "no time": the budget ended before it, or its settings that are ``untried``, could be
+    tried. "no time in combination": it is kept, and the budget ended before it could be measured in
+    combination with the others.
 
     For techniques that shorten some phases of a step: "small phases": all ``parts`` of it together take this
     ``share`` of a run, so that with what they bring along it cannot gain more than ``bound``.
@@ -76,8 +77,9 @@ class WhyNot:
     """
 
     code: Literal[
-        "said", "by name", "not named", "excluded", "risk", "no time", "no time in combination",
-        "small part", "small phases", "not seen", "no time for stretches",
+        "said", "by name", "only the start", "not named", "excluded", "risk",
+        "no time", "no time in combination", "small part", "small phases", "not seen",
+        "no time for stretches",
     ]  # fmt: skip
     text: str = ""
     risk: str = ""

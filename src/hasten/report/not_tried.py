@@ -20,7 +20,7 @@ _HEADINGS: dict[Group, str] = {
     "plan": "Not in combination with this plan:",
 }
 _TIME = {"no time", "not seen", "no time for stretches"}
-_CHOICE = {"risk", "by name"}
+_CHOICE = {"risk", "by name", "only the start"}
 _SMALL = {"small part", "small phases"}
 
 

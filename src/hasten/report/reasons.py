@@ -113,6 +113,8 @@ def why_not_words(why: WhyNot) -> str:
     """Why a technique, or settings of it, were not tried."""
     if why.code in ("said", "by name", "not named", "excluded"):
         return why.text
+    if why.code == "only the start":
+        return "it shortens only the start, and nothing else was found: to use it, name it by --use"
     if why.code == "risk":
         return f"the risk here is {why.risk!r}, above --risk {why.allowed}"
     if why.code == "no time":

@@ -26,7 +26,6 @@ from .comparisons import TOGETHER, Comparisons
 from .other_settings import with_best_settings
 from .outside import divided, grown_large, large, share_of_faster, too_long, weighed
 
-_ALONE = "it shortens only the start, and nothing else was found: to use it, name it by --use"
 _LONGER = 2  # times as long as the first time, for a second try
 
 
@@ -145,7 +144,7 @@ class Search:
     def _are_starts_alone(self, names: Sequence[str]) -> bool:
         alone = all(map(self._is_for_start, names))
         for name in names if alone else ():
-            self.comparisons.leave_out(name, WhyNot("by name", _ALONE))
+            self.comparisons.leave_out(name, WhyNot("only the start"))
         return alone
 
     @property
@@ -156,7 +155,7 @@ class Search:
         """By now it is known whether anything else is in the plan."""
         for candidate in self._put_off:
             if not self.found:
-                self.comparisons.leave_out(candidate.technique.name, WhyNot("by name", _ALONE))
+                self.comparisons.leave_out(candidate.technique.name, WhyNot("only the start"))
             elif (fitted := self._worth_trying(candidate)) is not None:
                 self._try(fitted, self.comparisons.seconds_left)
 
