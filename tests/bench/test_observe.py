@@ -183,7 +183,7 @@ def test_that_a_freed_model_was_compiled_is_told(tmp_path: Path) -> None:
     source = IN_MAIN.format(before='critic.compile(backend="eager")', after=freed)
     with trials_for(tmp_path, source) as trials:
         observation, _ = observe(trials)
-    assert observation.uses == ("compile",)
+    assert "compile" in observation.uses
 
 
 @pytest.mark.attack("truth")
