@@ -195,12 +195,12 @@ class _Covering:
 
     def hold(self, folders: Sequence[str], sockets: Sequence[str]) -> None:
         """Keep these reachable as they are, before they are covered."""
-        for path in folders:
-            os.mkdir(name := f"held{len(self._held)}")
+        for number, path in enumerate(folders):
+            os.mkdir(name := f"held{number}")
             mounts.bind(path, name)
             self._held[path] = name
-        for path in sockets:
-            open(name := f"held{len(self._held)}", "x").close()
+        for number, path in enumerate(sockets, len(folders)):
+            open(name := f"held{number}", "x").close()
             with suppress(OSError):  # it is already gone
                 mounts.bind(path, name)
                 self._held[path] = name
