@@ -88,8 +88,9 @@ def test_clipping_is_noted() -> None:
     with workbench() as bench:
         uses = Uses()
         uses.watch(bench.training)
+        assert "clipping" not in uses.names()
         torch.nn.utils.clip_grad_norm_(bench.model.parameters(), 1.0)
-        assert uses.names() == ("clipping",)
+        assert "clipping" in uses.names()
 
 
 def test_a_script_that_leaves_the_default_is_refused() -> None:

@@ -63,6 +63,7 @@ class Training:
         self.records_evaluations = False  # a root in eval mode was called with gradients enabled
         self.modes_without_gradients: set[bool] = set()  # of roots called so: True is training mode
         self.differentiates_gradients = False  # create_graph=True
+        self.makes_loaders = False  # a DataLoader was made, if not read
         self.steps_in_backward = False  # an optimizer's step was called within a backward pass
         self.sample_folder = ""  # where samples may be kept for other processes and runs; "" for nowhere
         self.samples_for_later = True  # runs, and not only for processes at the same time

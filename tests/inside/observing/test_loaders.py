@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset, SubsetRandomSampler, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler, SubsetRandomSampler, TensorDataset
 
 from hasten.inside.observing import data_changes
 from hasten.inside.observing.batches import batch_bytes, batch_length, elements_in, tensors_in
@@ -91,6 +91,23 @@ def test_a_validation_that_shares_the_data_set_has_a_loader_of_its_own(
         loaders.batch_went_in(training_mode=True)
         pull(loaders, validation)
     assert [record.training for record in loaders.records()] == [True, False]
+
+
+class Secretive(Sampler[int]):
+    """Asking how many samples it draws may do anything: draw random numbers, or fail."""
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(4))
+
+    def __len__(self) -> int:
+        raise RuntimeError("not yet")
+
+
+def test_a_samplers_own_length_is_not_asked_for(training: Training) -> None:
+    loaders = Loaders(training)
+    pull(loaders, DataLoader(TensorDataset(torch.zeros(20, 4)), batch_size=2, sampler=Secretive()))
+    (record,) = loaders.records()
+    assert record.samples == 20
 
 
 def test_loaders_that_are_read_side_by_side_are_all_for_training(training: Training) -> None:

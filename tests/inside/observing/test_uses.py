@@ -31,6 +31,7 @@ def bench() -> Iterator[Workbench]:
 def uses(bench: Workbench) -> Uses:
     seen = Uses()
     seen.watch(bench.training)
+    bench.training.makes_loaders = False  # the bench's own does not count
     return seen
 
 

@@ -92,6 +92,7 @@ def watch_data(
     def made(original: Call) -> Call:
         def check_worker_number_rationality(loader: DataLoader[object]) -> None:
             original(loader)
+            training.makes_loaders = True
             loader_made(loader)
 
         return check_worker_number_rationality
@@ -155,6 +156,8 @@ def watch_data(
 
     if hasattr(DataLoader, LOADER_MADE):
         seams.replace(DataLoader, LOADER_MADE, made)
+    else:
+        training.makes_loaders = True  # nobody knows
     seams.replace(DataLoader, "__iter__", begun)
     seams.replace(iterator_kind(), "__next__", fetched)
     seams.replace(iterator_kind(), NEXT_INDEX, ordering)

@@ -59,9 +59,11 @@ class EpochPasses:
         if not begun:
             return None
         before = self._epoch
-        known = before is not None and before.of in latest
-        place = latest[before.of] if before is not None and known else _longest(begun, latest)
-        is_epoch = before is None or not (before.gave_one_of_many if known else self._goes_on(before))
+        if before is not None and before.of in latest:
+            place, is_epoch = latest[before.of], not before.gave_one_of_many
+        else:
+            place = max(latest.values(), key=lambda at: begun[at].batches or 0)
+            is_epoch = before is None or not self._goes_on(before)
         if is_epoch:
             self._epoch = begun[place]
         self._passes = {one.source: one for one in (self._epoch, *begun) if one is not None}
@@ -69,7 +71,3 @@ class EpochPasses:
 
     def _goes_on(self, one: Pass) -> bool:
         return not one.over and one.source in self._gave
-
-
-def _longest(begun: list[Pass], latest: dict[object, int]) -> int:
-    return max(latest.values(), key=lambda at: begun[at].batches or 0)

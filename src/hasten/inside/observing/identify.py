@@ -179,7 +179,7 @@ def length_of(samples: Any) -> int | None:
     """The number of samples in a data set or a sampler; None if it has no length."""
     try:
         return len(samples)
-    except (TypeError, NotImplementedError):
+    except TypeError:
         return None
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 2.0  # for each dataset of a training
 _LOOK_AT_OTHERS_SECONDS = 0.5
 _NEAR = 8  # forward passes from one step to the next, at most
+_SAMPLERS = "torch.utils.data.sampler"
 _MAP = 0  # torch.utils.data.dataloader._DatasetKind.Map
 
 
@@ -109,15 +110,16 @@ class Loaders:
         return length
 
     def pass_ended(self, iterator: LoaderIterator) -> None:
-        """What it gave without a forward pass in between was put into a list, say. Trained or not, what goes
-        into the next pass need not be its last batch.
+        """If none of its batches was trained on, they were put into a list, say: what goes into the next
+        forward pass need not be the last of them.
         """
         reading = self._readings.get(iterator)
         if reading is None or reading.trained:
             return
         reading.waiting = 0
         self._waiting = [one for one in self._waiting if one is not reading]
-        self.latest = None if self.latest is reading else self.latest
+        if self.latest is reading:
+            self.latest = None
 
     def _came_before(self, reading: _Reading) -> None:
         if not reading.waiting:
@@ -232,16 +234,18 @@ class Loaders:
 
 def _key_of(iterator: LoaderIterator) -> _Key:
     """The same for loaders that are made anew for each epoch. Training and validation may share a data set,
-    or halves of one, and the size of batches: then they differ in which samples they draw.
+    or halves of one, and the size of batches: then they differ in which samples they draw. Only torch's own
+    samplers are asked how many: those of a script may do anything to find out.
     """
     dataset, indices = dataset_of(iterator), indices_of(iterator)
     sampler = getattr(indices, "sampler", indices)
+    of_torch = type(sampler).__module__ == _SAMPLERS
     return (
         type(dataset).__name__,
         length_of(dataset),
         getattr(indices, "batch_size", None),
         type(sampler).__name__,
-        length_of(sampler),
+        length_of(sampler) if of_torch else None,
     )
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from ...records.observation import STEPS_IN_BACKWARD
 from ..internals import compiler
-from ..internals.loaders import LOADER_MADE
 from ..seams import Call
 from ..training import Training
 
@@ -58,6 +57,8 @@ class Uses:
             names[EVALUATES_IN_TRAINING_MODE] = None
         if self._training is not None and self._training.differentiates_gradients:
             names[DIFFERENTIATES_GRADIENTS] = None
+        if self._training is not None and self._training.makes_loaders:
+            names[MAKES_LOADERS] = None
         if self._training is not None and self._training.steps_in_backward:
             names[STEPS_IN_BACKWARD] = None
         if self._compiles or self._compiles_function():
@@ -81,12 +82,6 @@ class Uses:
         self._training = training
         torch = training.torch
         replace = training.seams.replace
-        from torch.utils.data import DataLoader
-
-        if hasattr(DataLoader, LOADER_MADE):
-            replace(DataLoader, LOADER_MADE, self._noting(MAKES_LOADERS))
-        else:
-            self._names[MAKES_LOADERS] = None  # nobody knows
         replace(torch.amp.autocast_mode.autocast, "__enter__", self._around_autocast)
         replace(torch.amp.GradScaler, "__init__", self._around_scaler)
         for owner in (torch.nn.Module, torch):

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...records.facts import Facts
@@ -47,6 +46,7 @@ class ChannelsLast(Technique):
     layer = "application"
     risk = "exact"
     scope = "live"
+    _training: Training  # that it is installed in
 
     def __init__(self) -> None:
         self._converted: list[_Strides] = []  # of parameters, as they were
@@ -57,7 +57,6 @@ class ChannelsLast(Technique):
         self._in_forward = False
         self._views = 0  # that would have failed
         self._undo: list[Callable[[], None]] = []
-        self._training: Training | None = None
         self._draws: LogicalDraws | None = None
 
     @classmethod
@@ -69,21 +68,14 @@ class ChannelsLast(Technique):
         return []
 
     def install(self, training: Training, settings: Settings) -> None:
-        torch = training.torch
+        self._training, torch = training, training.torch
         if lies_channels_last(p for root in training.roots for p in root.parameters()):
             raise NotApplicable(_BY_THE_SCRIPT)
-        owners = {
-            id(p): optimizer
-            for optimizer in training.optimizers
-            for g in optimizer.param_groups
-            for p in g["params"]
-        }
         parameters = {id(p): p for root in training.roots for p in root.parameters()}  # roots may share some
         with torch.no_grad():
             for parameter in parameters.values():
                 if parameter.dim() == 4:
-                    optimizer = owners.get(id(parameter))
-                    self._convert_with_state(torch, parameter, optimizer.state if optimizer else {})
+                    self._convert(parameter)
 
         def last(value: Any) -> object:
             if torch.is_tensor(value) and value.dim() == 4 and value.is_floating_point():
@@ -110,7 +102,6 @@ class ChannelsLast(Technique):
 
         self._hooks = [o.register_load_state_dict_post_hook(loaded) for o in training.optimizers]
         training.forward_wrappers[self.name] = forward
-        self._training = training
         self._undo.append(training.seams.replace(torch.Tensor, "view", self._around_view))
         training.before_scripting[self.name] = self._is_scripted
         if not any(shows_channels_last(strides, p.shape) for p, strides in _alive(self._converted)):
@@ -135,7 +126,6 @@ class ChannelsLast(Technique):
 
     def _may_be_written_through(self, tensor: Tensor) -> bool:
         """Whether autograd allows it: not into what it follows."""
-        assert self._training is not None
         follows = tensor.requires_grad and self._training.torch.is_grad_enabled()
         return tensor.grad_fn is None and not follows
 
@@ -160,14 +150,12 @@ class ChannelsLast(Technique):
         return tensor
 
     def _companions(self, parameter: Tensor) -> list[Tensor]:
-        assert self._training is not None
         torch, optimizers = self._training.torch, self._training.optimizers
         state: OptimizerState = next((o.state for o in optimizers if parameter in o.state), {})
         return companions(torch, parameter, state)
 
     def _give_back(self, parameter: Tensor) -> None:
         """It has the usual layout from now on, and all that belongs to it."""
-        assert self._training is not None
         for known in self._converted:
             if known[0]() is parameter:
                 for one in self._companions(parameter):
@@ -179,16 +167,16 @@ class ChannelsLast(Technique):
         for parameter in model.parameters():
             self._give_back(parameter)
 
-    def _convert_with_state(self, torch: ModuleType, parameter: Tensor, state: OptimizerState) -> None:
+    def _convert(self, parameter: Tensor) -> None:
         """The parameter, its gradient and its optimizer state must agree: fused updates read them side by
         side.
         """
         strides = parameter.stride()
         self._converted.append((weakref.ref(parameter), strides))
-        for tensor in companions(torch, parameter, state):
+        for tensor in self._companions(parameter):
             if tensor.stride() != strides:
                 self._odd.append((weakref.ref(tensor), tensor.stride()))
-            tensor.data = tensor.data.to(memory_format=torch.channels_last)
+            tensor.data = tensor.data.to(memory_format=self._training.torch.channels_last)
         self._made += is_channels_last(parameter)
 
     def remove(self, training: Training) -> None:
@@ -205,10 +193,7 @@ class ChannelsLast(Technique):
         odd = {id(tensor): strides for tensor, strides in _alive(self._odd)}
         with torch.no_grad():
             for parameter, strides in _alive(self._converted):
-                state: OptimizerState = next(
-                    (o.state for o in training.optimizers if parameter in o.state), {}
-                )
-                for tensor in companions(torch, parameter, state):
+                for tensor in self._companions(parameter):
                     restore_strides(torch, tensor, odd.get(id(tensor), strides))
         self._converted.clear()
         self._odd.clear()

@@ -53,8 +53,7 @@ class ZeroGradToNone(Technique):
         self._undo.append(replace(torch.nn.Module, "zero_grad", self._to_none(_of_module)))
         for optimizer in training.optimizers:
             self._undo.append(optimizer.register_step_pre_hook(self._give_zeros).remove)
-        self._undo.append(replace(torch.Tensor, "backward", self._then_zeros))
-        self._undo.append(replace(torch.autograd, "backward", self._then_zeros))
+        self._undo.append(replace(torch.autograd, "backward", self._then_zeros))  # Tensor's calls it
 
     def _then_zeros(self, original: Call) -> Call:
         """A script may look at all gradients after its backward pass: to clamp them, say."""
