@@ -115,7 +115,7 @@ def profile(script: Path) -> Row:
     return {
         "causes": told["causes"],
         "phases": told["phases"],
-        "account": told["run"]["account"],
+        "account": told["run"]["breakdown"],
         "profile_seconds": time.perf_counter() - began,
     }
 

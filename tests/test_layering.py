@@ -50,6 +50,29 @@ ROOMS = {  # room, or module next to the rooms: the only ones of ours that it ma
     "report": {"report", "records", "errors", "saying", "units"},
 }
 ABOVE_ALL = "cli"  # may import everything
+# Within a room, lowest first: each may import from itself and from those before it, and two on one floor not
+# from each other. "*": all modules that are in none of these rooms and are not named themselves.
+FLOORS: dict[str, tuple[str | tuple[str, ...], ...]] = {
+    "inside": (
+        *("package", "process", "internals", "*", "sandbox", "samples", "observing", "guarding"),
+        *("distributed", "techniques", "switch", ("run_watch", "run_tune", "checkpoints")),
+        *("worker", "bootstrap"),
+    ),
+    "launch": ("*", "engines", ("chosen", "ray_entry")),
+    "bench": (
+        *("workers", "*", ("comparing", "guard"), "observe", "step_costs"),
+        *("script_bench", "whole", "fake"),
+    ),
+}
+ROOMS_OF_ROOMS = {f"hasten.{room}" for room in FLOORS}
+FLOOR_OF = {  # by room: the number of each of its floors
+    room: {
+        name: n for n, floor in enumerate(floors) for name in ([floor] if isinstance(floor, str) else floor)
+    }
+    for room, floors in FLOORS.items()
+}
+# of a floor above: for the name of its type alone
+ONLY_NAMED = {"hasten.inside.training": "hasten.inside.distributed.this_rank"}
 PIPELINE = "hasten.tuning.pipeline"  # which nothing else of its room may import
 LIBRARIES = {  # room: what it may import besides the standard library, and only inside a function
     "records": set[str](),
@@ -111,8 +134,9 @@ def _imports_in(body: list[ast.stmt], module: str, eager: bool) -> Iterator[Impo
         elif isinstance(node, ast.ImportFrom):
             base = _absolute(node, module)
             # "from .. import errors" names a module of ours in what it takes, not in where it takes it from
+            within = base == "hasten" or base in ROOMS_OF_ROOMS
             for alias in node.names:
-                yield Import(f"{base}.{alias.name}" if base == "hasten" else base, node.lineno, eager)
+                yield Import(f"{base}.{alias.name}" if within else base, node.lineno, eager)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield from _imports_in(node.body, module, eager=False)
         else:
@@ -143,6 +167,27 @@ def is_exception(module: str, taken: Import) -> bool:
     return EXCEPTION_OF_OURS.get(module) == taken.module
 
 
+def place_within(module: str) -> str:
+    """hasten.inside.samples.rows is in "samples", hasten.inside.job in "*"."""
+    _, room, *below = module.split(".")
+    return below[0] if below and below[0] in FLOOR_OF[room] else "*"
+
+
+def is_above(module: str, other: str) -> bool:
+    """Whether ``other``, of the same room, is on a floor above that of ``module``, or beside it."""
+    here, there = place_within(module), place_within(other)
+    floor_of = FLOOR_OF[room_of(module)]
+    return here != there and floor_of[there] >= floor_of[here]
+
+
+def is_out_of_order(module: str, taken: Import) -> bool:
+    room = room_of(module)
+    if room not in FLOORS or room != room_of(taken.module):
+        return False
+    only_named = not taken.eager and ONLY_NAMED.get(module) == taken.module
+    return is_above(module, taken.module) and not only_named
+
+
 def violations(source: str, module: str) -> list[str]:
     """What the text of ``module`` imports against the rules, one sentence each."""
     room, found = room_of(module), []
@@ -154,6 +199,8 @@ def violations(source: str, module: str) -> list[str]:
                 found.append(f"{where}: {room} may not import {taken.module}")
             elif taken.module.startswith(PIPELINE) and room != ABOVE_ALL:
                 found.append(f"{where}: only the command line calls the pipeline, not {room}")
+            elif is_out_of_order(module, taken):
+                found.append(f"{where}: {taken.module} is not on a floor below {place_within(module)}")
         elif room in LIBRARIES and taken.top not in sys.stdlib_module_names:
             if taken.top not in LIBRARIES[room] | EXCEPTIONS.get(module, set()):
                 found.append(f"{where}: {room} may not import {taken.module}")
@@ -165,6 +212,12 @@ def violations(source: str, module: str) -> list[str]:
 @pytest.mark.parametrize("path", SOURCES, ids=module_name)
 def test_a_module_imports_only_what_it_may(path: Path) -> None:
     assert violations(path.read_text(), module_name(path)) == []
+
+
+def test_every_room_within_a_room_has_its_floor() -> None:
+    for room in FLOORS:
+        within = {path.parent.name for path in PACKAGE.glob(f"{room}/*/__init__.py")}
+        assert {name for name in within if place_within(f"hasten.{room}.{name}.x") == "*"} == set()
 
 
 def test_every_room_is_looked_at() -> None:
@@ -211,6 +264,17 @@ def test_every_room_is_looked_at() -> None:
         ("hasten.bench.comparing.live", "def f():\n    import hasten.tuning.pipeline"),
         ("hasten.bench.guard.judging", "from ...report.guard import reasons"),
         ("hasten.tuning.search", "from ..report.words import settings_words"),
+        ("hasten.inside.samples.rows", "from ..observing.identify import describe_root"),
+        ("hasten.inside.samples.rows", "from ..worker import control"),
+        ("hasten.inside.process.wire", "from ..training import Training"),
+        ("hasten.inside.seams", "from .techniques.catalog import CATALOG"),
+        ("hasten.inside.run_tune.contest", "from ..run_watch.rules import Rules"),
+        ("hasten.inside.techniques.bf16", "from ..switch import Switchboard"),
+        ("hasten.inside.training", "from .distributed.this_rank import ThisRank"),
+        ("hasten.launch.engines.slurm", "from ..chosen import OwnRanks"),
+        ("hasten.bench.workers.output", "from ..trials import Trials"),
+        ("hasten.bench.comparing.live", "from ..guard.judging import judge"),
+        ("hasten.bench.trials", "def f():\n    from .observe import observe"),
     ],
 )
 def test_a_forbidden_import_is_found(module: str, source: str) -> None:
@@ -237,6 +301,9 @@ def test_a_forbidden_import_is_found(module: str, source: str) -> None:
         ("hasten.report.words", "if TYPE_CHECKING:\n    from rich.table import Table"),
         ("hasten.report.words", "from ..errors import UsageError"),
         ("hasten.cli.tune", "from ..pipeline import tune"),
+        ("hasten.inside.observing.loaders", "from ..samples.rows import Rows"),
+        ("hasten.inside.training", "if TYPE_CHECKING:\n    from .distributed.this_rank import ThisRank"),
+        ("hasten.bench.guard.guard", "from ..trials import Trials"),
         ("hasten.bench.comparing.live", "import rich"),
     ],
 )

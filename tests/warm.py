@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from hasten.inside.worker.readable import readable
+from hasten.inside.process.readable import readable
 
 from .patience import PATIENCE_SECONDS
 

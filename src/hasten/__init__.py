@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .inside.worker.script_side import is_main, metric, step
+from .inside.script_side import is_main, metric, step
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from hasten.bench.comparing.stopwatch import Stopwatch
 from hasten.bench.trials import Trials
 from hasten.bench.workers.ending import PlanRefused, ScriptEnded, ScriptOver
 from hasten.bench.workers.limit import Limit
+from hasten.bench.workers.stopwatch import Stopwatch
 from hasten.bench.workers.together import Starts
 from hasten.records.observation import Step
 from hasten.records.plan import BASELINE, Plan

@@ -163,8 +163,8 @@ def test_where_an_epoch_goes_is_told(watched: Watched) -> None:
     """Its eight steps are among those that were watched."""
     run = watched.result["run"]
     assert (run["ended"], run["epochs"], run["epoch_steps"]) == (False, 1, 8)
-    assert run["account"]["basis"] == "epochs"
-    counts = {part["name"]: part["count"] for part in run["account"]["parts"]}
+    assert run["breakdown"]["basis"] == "epochs"
+    counts = {part["name"]: part["count"] for part in run["breakdown"]["parts"]}
     assert (counts["steps"], counts["saving"], counts["output"]) == (8, 8, 8)
     saving = next(part for part in run["parts"] if part["name"] == "saving")
     assert [place.split(":")[0] for place in saving["where"]] == ["train.py"]
@@ -179,7 +179,7 @@ def test_a_whole_run_is_watched_to_its_end(project: Project) -> None:
     done = project.hasten("profile", *options, "train.py", "24")
     assert done.returncode == 0, done.stderr
     run = json.loads(done.stdout)["run"]
-    assert (run["ended"], run["epochs"], run["account"]["basis"]) == (True, 3, "run")
+    assert (run["ended"], run["epochs"], run["breakdown"]["basis"]) == (True, 3, "run")
     parts = {part["name"]: part for part in run["parts"]}
     assert (parts["steps"]["count"], parts["saving"]["count"]) == (24, 24)
     assert sum(part["seconds"] for part in run["parts"]) == pytest.approx(run["seconds"], rel=0.02)

@@ -13,13 +13,13 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
-from hasten.inside.distributed.random_streams import Streams
+from hasten.inside.distributed.rng_states import RngStates
 from hasten.inside.guarding.perturber import Perturber
 from hasten.inside.guarding.recorder import Recorder
 from hasten.inside.guarding.training_state import take_up, taken_down
 from hasten.inside.observing.hooks import Hooks
 from hasten.inside.observing.observer import Observer
-from hasten.inside.random_state import fingerprint, seed_streams, set_streams, state_of_streams
+from hasten.inside.random_state import fingerprint, rng_states, seed_generators, set_rng_states
 from hasten.inside.samples import sampling_proof
 from hasten.inside.seams import Seams
 from hasten.inside.training import Training
@@ -61,9 +61,9 @@ def test_a_number_that_is_drawn_is_seen(draw: Callable[[], float]) -> None:
 @pytest.mark.attack("truth")
 @everywhere
 def test_streams_are_put_back(draw: Callable[[], float]) -> None:
-    state, before = state_of_streams(torch), fingerprint(torch)
+    state, before = rng_states(torch), fingerprint(torch)
     drawn = [draw() for _ in range(3)]
-    set_streams(torch, state)
+    set_rng_states(torch, state)
     assert fingerprint(torch) == before
     assert [draw() for _ in range(3)] == drawn
 
@@ -72,10 +72,10 @@ def test_streams_are_put_back(draw: Callable[[], float]) -> None:
 @everywhere
 @pytest.mark.parametrize("seed", [0, 2**63 - 1, 2**64 + 5])
 def test_all_streams_begin_anew(draw: Callable[[], float], seed: int) -> None:
-    seed_streams(torch, seed)
+    seed_generators(torch, seed)
     first = draw()
     draw()
-    seed_streams(torch, seed)
+    seed_generators(torch, seed)
     assert draw() == first
 
 
@@ -86,11 +86,11 @@ def test_devices_that_are_not_to_be_asked_are_left_alone(
 ) -> None:
     """Asking would take some hundred MB of a GPU, or fail in a process that was forked."""
     fake = pretend(monkeypatch, kind)
-    taken = state_of_streams(torch)
+    taken = rng_states(torch)
     assert kind in taken["devices"]
     fake.initialized, fake.forked = state != "unused", state == "forked"
-    assert kind not in state_of_streams(torch)["devices"]
-    set_streams(torch, taken)
+    assert kind not in rng_states(torch)["devices"]
+    set_rng_states(torch, taken)
     fingerprint(torch)
 
 
@@ -102,7 +102,7 @@ def test_a_device_whose_state_cannot_be_kept_is_left_alone(monkeypatch: pytest.M
 
     asked = {"get_rng_state": warn, "set_rng_state": warn}
     monkeypatch.setattr(torch, "mtia", SimpleNamespace(is_initialized=lambda: True, **asked))
-    assert "mtia" not in state_of_streams(torch)["devices"]
+    assert "mtia" not in rng_states(torch)["devices"]
 
 
 # ---- whoever goes by it
@@ -118,7 +118,7 @@ def one_step(loss_of: Callable[[Any], Any] = lambda out: out.sum()) -> None:
 def test_the_recorder_tells_of_it(draw: Callable[[], float]) -> None:
     streams = []
     for extra in (False, False, True):
-        seed_streams(torch, 3)
+        seed_generators(torch, 3)
         seams = Seams()
         training = Training(torch, seams, available_bytes=2**32)
         recorder = Recorder(training)
@@ -166,7 +166,7 @@ def test_a_baseline_that_draws_anew_does_so_everywhere(draw: Callable[[], float]
     """Seeds at whose end a sum would begin again where the baseline does."""
     drawn = []
     for redraw in (False, True):
-        seed_streams(torch, 3)
+        seed_generators(torch, 3)
         seams = Seams()
         training = Training(torch, seams, available_bytes=2**32)
         perturber = Perturber(training, 0.0, redraw, seed=seed)
@@ -179,10 +179,10 @@ def test_a_baseline_that_draws_anew_does_so_everywhere(draw: Callable[[], float]
 @pytest.mark.attack("truth")
 @everywhere
 def test_a_rank_makes_samples_by_its_own_and_keeps_what_all_share(draw: Callable[[], float]) -> None:
-    seed_streams(torch, 3)
+    seed_generators(torch, 3)
     shared = [draw() for _ in range(3)]
-    seed_streams(torch, 3)
-    streams = Streams(torch, rank=1)
+    seed_generators(torch, 3)
+    streams = RngStates(torch, rank=1)
     assert draw() == shared[0]
     with streams.own():
         assert draw() not in shared
@@ -202,7 +202,7 @@ def test_a_script_that_seeds_every_epoch_seeds_its_devices(
     fake = pretend(monkeypatch, kind)
     torch.manual_seed(100)
     expected = fake.draw()
-    streams, seams = Streams(torch, rank=1), Seams()
+    streams, seams = RngStates(torch, rank=1), Seams()
     streams.watch_seeding(seams)
     try:
         streams.begin()

@@ -33,7 +33,7 @@ print([rank.wait() for rank in ranks])
 """
 RANK = """
 import os, signal, time
-from hasten.inside.worker.stacks import answer
+from hasten.inside.process.stacks import answer
 answer()
 def fails(*_): {}
 signal.signal(signal.SIGUSR1, fails)

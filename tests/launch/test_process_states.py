@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="by proc(5)")
 
 _RANK = """
 import time
-from hasten.inside.worker.stacks import answer
+from hasten.inside.process.stacks import answer
 answer()
 print("it does", flush=True)
 time.sleep(1000)

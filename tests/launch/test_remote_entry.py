@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hasten.launch.ssh import REMOTE_ENTRY
+from hasten.launch.engines.ssh import REMOTE_ENTRY
 
 from ..patience import PATIENCE_SECONDS
 from ..processes import started_with

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from hasten.inside.job import Job, Sandbox
+from hasten.inside.process.wire import Wire
 from hasten.inside.sandbox.overlay_folders import make_layers, remove_layers
-from hasten.inside.worker.wire import Wire
 from hasten.launch.ranks import Rank
 from hasten.launch.sandboxed import render
 from hasten.machine import this_machine

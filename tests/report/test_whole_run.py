@@ -106,9 +106,9 @@ def test_the_json_has_all_parts_and_what_shares_are_of() -> None:
     )
     assert [part["name"] for part in content["parts"]] == [part.name for part in PARTS]
     assert content["parts"][1]["share"] == 12.0 / 23.0
-    account = content["account"]
-    assert (account["basis"], account["seconds"]) == ("epochs", 19.0)
-    evaluation = next(part for part in account["parts"] if part["name"] == "evaluation")
+    breakdown = content["breakdown"]
+    assert (breakdown["basis"], breakdown["seconds"]) == ("epochs", 19.0)
+    evaluation = next(part for part in breakdown["parts"] if part["name"] == "evaluation")
     assert evaluation == {
         "name": "evaluation",
         "seconds": 6.0,

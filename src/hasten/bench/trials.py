@@ -28,7 +28,6 @@ from ..lost_writes import check_room
 from ..records.plan import BASELINE, Plan
 from ..records.ranks import Findings
 from ..scripts.sources import Sources
-from .comparing.stopwatch import Stopwatch
 from .rehearsal import SEED, foreseen, rehearse
 from .stage import Stage, offline
 from .workers.ending import PlanRefused
@@ -38,6 +37,7 @@ from .workers.output import Output
 from .workers.process import WorkerProcess
 from .workers.sandboxed import start_sandboxed
 from .workers.starting import signals_held
+from .workers.stopwatch import Stopwatch
 from .workers.together import Starts
 from .workers.trial_files import TrialFiles
 from .workers.worker import Worker

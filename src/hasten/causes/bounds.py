@@ -14,13 +14,13 @@ from dataclasses import replace
 from ..records.cause import Cause
 from ..records.facts import Facts
 from .input import first_batches_too
-from .of_the_run import account, bound_of
+from .of_the_run import bound_of, breakdown
 from .waiting import standing_still
 
 
 def bounded(cause: Cause, facts: Facts) -> Cause:
     """The cause with the most that any cure of it can give."""
-    seen = account(facts)
+    seen = breakdown(facts)
     others = _IN_PARTS.get(cause.name, ())
     if cause.name == "input" and not first_batches_too(facts):  # else they are in its share already
         others = (*others, "first batches")

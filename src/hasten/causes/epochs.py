@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..records.cause import Cause
 from ..records.facts import Facts
 from .input import first_batches_too
-from .of_the_run import account, cause_in_run, lines
+from .of_the_run import breakdown, cause_in_run, lines
 from .turns import starts_anew, workers_end
 
 _LEAST_SHARE = 0.02
@@ -13,7 +13,7 @@ _TECHNIQUES = ("persistent_workers", "dataset_in_ram", "loader_workers")
 
 
 def look(facts: Facts) -> Cause | None:
-    seen, run = account(facts), facts.observation.run
+    seen, run = breakdown(facts), facts.observation.run
     if seen is None or (seen.basis == "epochs" and facts.observation.first_epoch_alone):
         return None
     if first_batches_too(facts):

@@ -7,7 +7,7 @@ from statistics import median
 from ..records.cause import Cause
 from ..records.facts import Facts
 from ..records.phases import phase_share
-from .of_the_run import account
+from .of_the_run import breakdown
 from .waiting import standing_still
 
 _LEAST_SHARE = 0.05
@@ -41,7 +41,7 @@ def _besides(facts: Facts) -> str:
 
 def _output(facts: Facts) -> float:
     """Share of a step, if all output happens in steps."""
-    seen = account(facts)
+    seen = breakdown(facts)
     output = seen.share("output") if seen is not None else 0.0
     steps = seen.share("steps") if seen is not None else 1.0
     return output / (output + steps) if output else 0.0

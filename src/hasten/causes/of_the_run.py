@@ -6,17 +6,17 @@ from dataclasses import replace
 
 from ..records.cause import Cause
 from ..records.facts import Facts
-from ..records.whole_run import Account, Part, account_of
+from ..records.whole_run import Breakdown, Part, breakdown_of
 
 _WHOLE = {"run": "the run", "epochs": "an epoch", "steps": "what was watched"}
 _OF_THE_REST = 0.6  # the most by which a cause was seen to lengthen what lies outside of it
 _ALL_OF_IT = 0.95  # steps that take this much of the run count as all of it
 
 
-def account(facts: Facts) -> Account | None:
+def breakdown(facts: Facts) -> Breakdown | None:
     """The parts of the run that shares refer to; None if it was not watched."""
     run = facts.observation.run
-    return account_of(run) if run is not None else None
+    return breakdown_of(run) if run is not None else None
 
 
 def cause_in_run(
@@ -31,7 +31,7 @@ def cause_in_run(
     """The cause that a ``part`` of the run is, if it takes at least ``least`` of it; ``text`` says what it
     does with it: "is evaluation". ``more``: the cause's share of other parts; below zero if this is shared.
     """
-    seen = account(facts)
+    seen = breakdown(facts)
     share = seen.share(part) + more if seen is not None else 0.0
     if seen is None or share < least:
         return None
@@ -51,7 +51,7 @@ def of_the_run(cause: Cause, facts: Facts, also: str = "") -> Cause:
     """Convert a cause's share of a step to its share of the run, if that was watched. ``also``: a part of the
     run that belongs to the cause entirely.
     """
-    seen = account(facts)
+    seen = breakdown(facts)
     steps = seen.share("steps") if seen is not None else 1.0
     if seen is None or steps >= _ALL_OF_IT:
         return cause

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ..records.cause import Cause
 from ..records.facts import Facts
-from .of_the_run import account, cause_in_run, lines
+from .of_the_run import breakdown, cause_in_run, lines
 
 _LEAST_SHARE = 0.02
 
 
 def look(facts: Facts) -> Cause | None:
-    seen = account(facts)
+    seen = breakdown(facts)
     if seen is None:
         return None
     text = f"is printing and logging{lines(seen.part('output'))}: print and log less often"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from ..records.cause import Cause
 from ..records.facts import Facts
-from .of_the_run import account, cause_in_run, lines
+from .of_the_run import breakdown, cause_in_run, lines
 
 _LEAST_SHARE = 0.02
 _TECHNIQUES = ("async_save",)
 
 
 def look(facts: Facts) -> Cause | None:
-    seen = account(facts)
+    seen = breakdown(facts)
     if seen is None:
         return None
     part = seen.part("saving")

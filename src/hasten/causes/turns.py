@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..records.cause import Cause
 from ..records.facts import Facts
-from .of_the_run import account, cause_in_run
+from .of_the_run import breakdown, cause_in_run
 
 _LEAST_SHARE = 0.05
 _TEXT = (
@@ -24,7 +24,7 @@ def starts_anew(facts: Facts) -> bool:
 
 def workers_end(facts: Facts) -> float:
     """The share of the run that ending such workers may take between epochs: no more than their start."""
-    seen = account(facts)
+    seen = breakdown(facts)
     if seen is None or not starts_anew(facts):
         return 0.0
     return min(seen.share("epoch turns"), seen.share("first batches"))

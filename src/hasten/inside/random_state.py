@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 State = dict[str, Any]
-"""By stream: "torch" (the CPU's), "devices" (by kind: a state for each device), "random", "numpy"."""
+"""By generator: "torch" (the CPU's), "devices" (by kind: a state for each device), "random", "numpy"."""
 DRAWING_IN_PLACE = (  # methods of a tensor that fill it with random numbers
     *("normal_", "uniform_", "bernoulli_", "random_", "exponential_", "log_normal_", "cauchy_"),
     "geometric_",
@@ -29,7 +29,7 @@ _KINDS = ("cuda", "xpu", "mps", "mtia")  # torch modules with their own generato
 _MOST_SEED = 2**63  # not all of torch's generators take more
 
 
-def state_of_streams(torch: ModuleType) -> State:
+def rng_states(torch: ModuleType) -> State:
     """The current global RNG states, as copies."""
     numpy = sys.modules.get("numpy")
     return {
@@ -40,7 +40,7 @@ def state_of_streams(torch: ModuleType) -> State:
     }
 
 
-def set_streams(torch: ModuleType, state: State) -> None:
+def set_rng_states(torch: ModuleType, state: State) -> None:
     """Restore the RNG states to ``state``. Devices not in use here are left alone."""
     torch.set_rng_state(state["torch"])
     here = dict(_devices(torch))
@@ -53,7 +53,7 @@ def set_streams(torch: ModuleType, state: State) -> None:
         numpy.random.set_state(state["numpy"])
 
 
-def seed_streams(torch: ModuleType, seed: int) -> None:
+def seed_generators(torch: ModuleType, seed: int) -> None:
     """Seed all of them; torch also seeds its devices, including those not in use yet."""
     torch.manual_seed(seed % _MOST_SEED)
     random.seed(seed)
@@ -63,7 +63,7 @@ def seed_streams(torch: ModuleType, seed: int) -> None:
 
 
 def seed_before_imports(seed: int) -> None:
-    """Seed Python's stream, and numpy's as soon as the script imports it. torch is seeded when it is
+    """Seed Python's generator, and numpy's as soon as the script imports it. torch is seeded when it is
     imported.
     """
     random.seed(seed)
@@ -84,11 +84,11 @@ def another_seed(*numbers: int) -> int:
 
 def fingerprint(torch: ModuleType) -> tuple[tuple[str, object], ...]:
     """Equal if all RNG states are equal, even across processes."""
-    return tuple(comparable(state_of_streams(torch)))
+    return tuple(comparable(rng_states(torch)))
 
 
 def comparable(state: State) -> Iterator[tuple[str, object]]:
-    """Each stream's name, and a value that is equal if its state is."""
+    """Each generator's name, and a value that is equal if its state is."""
     yield "torch", _bytes(state["torch"])
     yield "random", state["random"]
     if state["numpy"] is not None:
@@ -98,7 +98,7 @@ def comparable(state: State) -> Iterator[tuple[str, object]]:
         yield kind, [_bytes(one) for one in states]
 
 
-def stream_of(value: object) -> object:
+def state_of_generator(value: object) -> object:
     """The state of a random generator from Python, numpy or torch; None for any other ``value``."""
     torch, numpy = sys.modules["torch"], sys.modules.get("numpy")
     if isinstance(value, random.Random):

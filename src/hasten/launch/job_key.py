@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..errors import UsageError
-from ..inside.worker import own_files
+from ..inside.process import own_files
 
 VARIABLE = "HASTEN_JOB_TOKEN"
 _LEAST_CHARACTERS = 16

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..inside.package import INSIDE
-from ..inside.worker.stacks import HEADING, SIGNAL
+from ..inside.process.stacks import HEADING, SIGNAL
 from .tail import Tail
 
 _ANSWER_SECONDS = 2.0  # in which it comes to that, on a busy machine

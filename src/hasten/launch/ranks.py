@@ -17,8 +17,8 @@ from functools import partial
 
 from ..errors import WorkerError
 from ..inside.job import Job
+from ..inside.process.orphans import adopt_orphans, end_orphans
 from ..inside.sandbox.containment import die_with_parent
-from ..inside.worker.orphans import adopt_orphans, end_orphans
 from ..machine.vitals import killed_for_memory
 from ..saying import say
 from .exit_codes import WAITED, how_it_ended

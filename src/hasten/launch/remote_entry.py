@@ -23,7 +23,7 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 def main() -> int:
     """The program's exit code; 2 if it cannot be started."""
-    from hasten.inside.worker.orphans import adopt_orphans, end_orphans
+    from hasten.inside.process.orphans import adopt_orphans, end_orphans
     from hasten.saying import say
 
     told = json.loads(sys.stdin.buffer.readline(_MOST_BYTES))

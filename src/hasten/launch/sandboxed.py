@@ -61,8 +61,8 @@ def render(
 def main() -> int:
     """The exit code of all ranks together."""
     from hasten.inside.job import Job, Sandbox
+    from hasten.inside.process.wire import Wire
     from hasten.inside.sandbox.entering import enter_sandbox
-    from hasten.inside.worker.wire import Wire
     from hasten.launch.ranks import Rank, run_ranks
     from hasten.records.codec import from_json
     from hasten.saying import say

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class RunCheckpoints:
     """``folder`` is absolute. One of ``every_seconds`` and ``every_steps`` is above zero. ``keep``: how many
-    checkpoints stay. ``seed``: of the first run, for streams that the script does not seed itself.
+    checkpoints stay. ``seed``: of the first run, for generators that the script does not seed itself.
     """
 
     folder: str

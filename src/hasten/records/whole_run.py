@@ -73,7 +73,7 @@ class WatchedRun:
 
 
 @dataclass(frozen=True)
-class Account:
+class Breakdown:
     """The parts of the run that shares refer to. ``basis``: "run" (it was watched to its end), "epochs"
     (those that were seen to their end, without the run's start), "steps" (no epoch was seen to its end: what
     happened among the watched steps).
@@ -91,7 +91,7 @@ class Account:
         return named(self.parts, name)
 
     def share(self, *names: str) -> float:
-        """The share of the account's seconds that these parts take, 0 to 1."""
+        """The share of the breakdown's seconds that these parts take, 0 to 1."""
         seconds = self.seconds
         return sum(self.part(name).seconds for name in names) / seconds if seconds > 0 else 0.0
 
@@ -100,17 +100,17 @@ _WITH_EACH_STEP = ("steps", "output", "garbage")
 _ONCE = ("start", "first batches", "set-up", "tail", "other")
 
 
-def account_of(run: WatchedRun) -> Account:
-    """The account that shares refer to: of as much of the run as was seen.
+def breakdown_of(run: WatchedRun) -> Breakdown:
+    """The breakdown that shares refer to: of as much of the run as was seen.
 
     Among steps alone, seeing something once does not say how often it happens.
     """
     if run.ended:
-        return Account("run", run.parts)
+        return Breakdown("run", run.parts)
     if run.epochs and run.whole_epochs:
-        return Account("epochs", run.whole_epochs)
+        return Breakdown("epochs", run.whole_epochs)
     often = (part for part in run.parts if part.name not in _ONCE)
-    return Account(
+    return Breakdown(
         "steps", tuple(part for part in often if part.name in _WITH_EACH_STEP or _came_again(part))
     )
 

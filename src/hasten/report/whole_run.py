@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..records.observation import Observation
 from ..records.phases import step_seconds
-from ..records.whole_run import ENDLESS_STEPS, Account, Part, WatchedRun, account_of
+from ..records.whole_run import ENDLESS_STEPS, Breakdown, Part, WatchedRun, breakdown_of
 from ..units import seconds_words
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _COUNTED = {  # part: one of them, several
     "output": ("call", "calls"),
     "garbage": ("collection", "collections"),
 }
-_SHOWN = 0.005  # smallest share of the account that is shown
+_SHOWN = 0.005  # smallest share of the breakdown that is shown
 _ALWAYS_SHOWN = ("start", "steps", "first batches", "evaluation", "saving")  # if there are any
 _PER_EPOCH = "The number of epochs is not known, so times are for those seen: --whole watches to the end."
 _WORKERS_STAY = "The loader's worker processes start in the first epoch only: later epochs begin sooner."
@@ -35,11 +35,11 @@ def print_run(observation: Observation, console: Console, bound: float | None = 
     run = observation.run
     if run is None:
         return
-    account = account_of(run)
-    console.print(_heading(run, account))
-    if account.basis != "steps":
-        console.print(_table(account, run.epochs if account.basis == "epochs" else 1))
-    for line in _notes(observation, run, account, bound):
+    breakdown = breakdown_of(run)
+    console.print(_heading(run, breakdown))
+    if breakdown.basis != "steps":
+        console.print(_table(breakdown, run.epochs if breakdown.basis == "epochs" else 1))
+    for line in _notes(observation, run, breakdown, bound):
         console.print(f"  {line}")
     if run.failure:
         console.print(f"Warning: after {run.part('steps').count:,} steps {run.failure}.")
@@ -55,25 +55,25 @@ def _seconds(run: WatchedRun, part: str) -> str:
     return seconds_words(run.part(part).seconds)
 
 
-def _heading(run: WatchedRun, account: Account) -> str:
-    if account.basis == "run":
+def _heading(run: WatchedRun, breakdown: Breakdown) -> str:
+    if breakdown.basis == "run":
         return f"The whole run took {seconds_words(run.seconds)}:"
-    if account.basis == "epochs":
+    if breakdown.basis == "epochs":
         mean = f", the mean of {run.epochs}" if run.epochs > 1 else ""
-        return f"An epoch takes {seconds_words(account.seconds / run.epochs)}{mean}:"
+        return f"An epoch takes {seconds_words(breakdown.seconds / run.epochs)}{mean}:"
     return f"{seconds_words(run.seconds)} of the run were watched, up to its step {run.part('steps').count}:"
 
 
-def _table(account: Account, times: int) -> Table:
-    """The mean of an account of this many ``times``."""
+def _table(breakdown: Breakdown, times: int) -> Table:
+    """The mean over this many ``times``."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, show_header=False)
     for _ in range(4):
         table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for part in account.parts:
-        share = account.share(part.name)
+    for part in breakdown.parts:
+        share = breakdown.share(part.name)
         if share >= _SHOWN or (part.count and part.name in _ALWAYS_SHOWN):
             bar = "#" * round(40 * share)
             seconds = seconds_words(part.seconds / times)
@@ -99,13 +99,13 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) or value >= 10 else f"{value:.1f}"
 
 
-def _notes(observation: Observation, run: WatchedRun, account: Account, bound: float | None) -> list[str]:
+def _notes(observation: Observation, run: WatchedRun, breakdown: Breakdown, bound: float | None) -> list[str]:
     """What the times cover, what they leave out, and how to see more."""
-    unseen = [] if account.part("evaluation").count else ["No evaluation was seen."]
-    if account.basis == "run":
+    unseen = [] if breakdown.part("evaluation").count else ["No evaluation was seen."]
+    if breakdown.basis == "run":
         return unseen
     once = [f"The run's start took {_seconds(run, 'start')}, once."]
-    if account.basis == "epochs":
+    if breakdown.basis == "epochs":
         stay = [_WORKERS_STAY] if observation.first_epoch_alone else []
         return [*unseen, *once, *stay, _PER_EPOCH]
     waited = (
@@ -137,12 +137,12 @@ def _not_come_to(run: WatchedRun) -> str:
 
 
 def run_json(run: WatchedRun | None) -> dict[str, Any] | None:
-    """``account``: what shares refer to; ``basis`` as in ``records.whole_run.Account``. Seconds of an
-    account cover all its epochs together.
+    """``breakdown``: what shares refer to; ``basis`` as in ``records.whole_run.Breakdown``. Seconds of a
+    breakdown cover all its epochs together.
     """
     if run is None:
         return None
-    account = account_of(run)
+    breakdown = breakdown_of(run)
     return {
         "seconds": run.seconds,
         "ended": run.ended,
@@ -150,10 +150,10 @@ def run_json(run: WatchedRun | None) -> dict[str, Any] | None:
         "epochs": run.epochs,
         "epoch_steps": run.epoch_steps,
         "parts": [_part_json(part, part.seconds / run.seconds if run.seconds else 0.0) for part in run.parts],
-        "account": {
-            "basis": account.basis,
-            "seconds": account.seconds,
-            "parts": [_part_json(part, account.share(part.name)) for part in account.parts],
+        "breakdown": {
+            "basis": breakdown.basis,
+            "seconds": breakdown.seconds,
+            "parts": [_part_json(part, breakdown.share(part.name)) for part in breakdown.parts],
         },
     }
 

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 from ..inside.internals.modules import count_hooks
 from ..inside.observing.hooks import Hooks
 from ..inside.observing.observer import Observer, RawStep
-from ..inside.random_state import fingerprint, set_streams, state_of_streams
+from ..inside.random_state import fingerprint, rng_states, set_rng_states
 from ..inside.seams import Seams
 from ..inside.switch import Switchboard
 from ..inside.training import Training
@@ -135,14 +135,14 @@ class Workbench:
         return {
             "model": copy.deepcopy(self.model.state_dict()),
             "optimizer": copy.deepcopy(self.optimizer.state_dict()),
-            "streams": state_of_streams(torch),
+            "rng": rng_states(torch),
         }
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go back to ``snapshot``."""
         self.model.load_state_dict(snapshot["model"])
         self.optimizer.load_state_dict(copy.deepcopy(snapshot["optimizer"]))
-        set_streams(torch, snapshot["streams"])
+        set_rng_states(torch, snapshot["rng"])
 
     def bits(self) -> dict[str, Any]:
         """Everything that a technique could change: values, strides, gradients, state, flags, hooks."""
@@ -155,7 +155,7 @@ class Workbench:
         held["groups"] = [{k: v for k, v in g.items() if k != "params"} for g in self.optimizer.param_groups]
         held["hooks"] = [count_hooks(m) for m in self.model.modules()]
         held["optimizer attributes"] = sorted(vars(self.optimizer))
-        held["streams"] = fingerprint(torch)
+        held["rng"] = fingerprint(torch)
         return held
 
 

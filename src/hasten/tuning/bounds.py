@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ..causes.of_the_run import account, bound_of
+from ..causes.of_the_run import bound_of, breakdown
 from ..inside.techniques.base import Technique
 from ..records.facts import Facts
 from ..records.observation import PHASES, Observation
@@ -38,7 +38,7 @@ class Bounds:
     @classmethod
     def seen(cls, facts: Facts) -> Bounds:
         """The bounds by what was seen of the watched script."""
-        seen, run = facts.observation, account(facts)
+        seen, run = facts.observation, breakdown(facts)
         in_steps = run.part("steps").seconds if run is not None else 0.0
         if not facts.on_cpu or not seen.steps or (run is not None and not in_steps):
             return cls()

@@ -15,7 +15,7 @@ from ..records.observation import Observation
 from ..records.plan import Plan, Settings
 from ..records.reasons import WhyNot
 from ..records.result import Refused
-from ..records.whole_run import Account, account_of
+from ..records.whole_run import Breakdown, breakdown_of
 from .bounds import Bounds
 from .candidate import Candidate
 
@@ -128,22 +128,24 @@ def share_of(technique: type[Technique], facts: Facts) -> float | None:
     run = facts.observation.run
     if "steps" in technique.parts or run is None:
         return None
-    account = account_of(run)
+    breakdown = breakdown_of(run)
     if technique.parts == ("start",):
-        return _share_of_start(facts.observation, account)
-    share, unclear = account.share(*technique.parts), account.share(*_UNCLEAR)
-    if account.basis == "steps" or (share < LEAST_SHARE <= unclear and not _SURE.issuperset(technique.parts)):
+        return _share_of_start(facts.observation, breakdown)
+    share, unclear = breakdown.share(*technique.parts), breakdown.share(*_UNCLEAR)
+    if breakdown.basis == "steps" or (
+        share < LEAST_SHARE <= unclear and not _SURE.issuperset(technique.parts)
+    ):
         return None
     return share
 
 
-def _share_of_start(seen: Observation, account: Account) -> float | None:
+def _share_of_start(seen: Observation, breakdown: Breakdown) -> float | None:
     """An upper bound: a run has at least one epoch. None if less was seen."""
-    if account.basis == "steps":
+    if breakdown.basis == "steps":
         return None
-    if account.basis == "run":
-        return account.share("start")
-    return seen.start_seconds / (seen.start_seconds + account.seconds)
+    if breakdown.basis == "run":
+        return breakdown.share("start")
+    return seen.start_seconds / (seen.start_seconds + breakdown.seconds)
 
 
 def _within(risk: Risk, technique: type[Technique], facts: Facts) -> list[Settings]:

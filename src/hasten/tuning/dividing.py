@@ -14,7 +14,7 @@ from ..bench.script_bench import ScriptBench
 from ..errors import Refusal
 from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
-from ..records.whole_run import account_of
+from ..records.whole_run import breakdown_of
 from ..units import seconds_words
 from .budget import Budget
 from .progress import Progress
@@ -111,7 +111,7 @@ class Allowance:
 def _enough(budget: Budget, observation: Observation) -> float:
     """The budget that leaves the search enough, in tens of seconds."""
     seconds, run = _SEARCH_SECONDS, observation.run
-    if run is not None and account_of(run).basis != "steps":
-        seconds += _OUTSIDE_SECONDS * (account_of(run).share("evaluation") >= _GOOD_PART)
+    if run is not None and breakdown_of(run).basis != "steps":
+        seconds += _OUTSIDE_SECONDS * (breakdown_of(run).share("evaluation") >= _GOOD_PART)
     honest = _TENS * math.ceil(_GROWN * budget.least / _TENS) if budget.seconds < budget.least else 0.0
     return max(honest, budget.for_search(seconds))

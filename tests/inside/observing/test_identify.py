@@ -26,9 +26,9 @@ from hasten.inside.observing.identify import (
     describe_optimizer,
     describe_root,
     sparsely_trained,
-    takes_items_one_by_one,
     why_not_fused,
 )
+from hasten.inside.samples.dataset_traits import takes_items_one_by_one
 
 
 def parameters() -> list[nn.Parameter]:

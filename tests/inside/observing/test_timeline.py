@@ -10,7 +10,7 @@ import pytest
 
 from hasten.inside.observing import timeline as module
 from hasten.inside.observing.timeline import Timeline
-from hasten.records.whole_run import WatchedRun, account_of
+from hasten.records.whole_run import WatchedRun, breakdown_of
 
 
 class Clock:
@@ -210,7 +210,7 @@ def test_evaluations_with_no_step_in_between_do_not_say_how_often_they_come(
     run = script.timeline.watched(ended=False)
     evaluation = run.part("evaluation")
     assert (evaluation.count, evaluation.occasions) == (2 * occasions, occasions)
-    assert (account_of(run).share("evaluation") > 0) == (occasions > 1)
+    assert (breakdown_of(run).share("evaluation") > 0) == (occasions > 1)
 
 
 def test_an_evaluation_that_reads_ahead_is_one(script: Script) -> None:

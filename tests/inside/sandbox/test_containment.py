@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from hasten.inside.process.orphans import end_all_below
 from hasten.inside.sandbox.containment import contain
-from hasten.inside.worker.orphans import end_all_below
 
 from ...patience import PATIENCE_SECONDS
 from ...processes import started_with

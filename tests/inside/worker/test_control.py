@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from hasten.inside.observing.observer import RawStep
+from hasten.inside.process.wire import Hangup, Wire
 from hasten.inside.worker.control import Conversation
-from hasten.inside.worker.wire import Hangup, Wire
 from hasten.records.messages import Ended, Message, Observe, Proofs, ShowProofs, StepsDone, TrainSteps
 from hasten.records.observation import Step
 from hasten.records.trace import StepTrace

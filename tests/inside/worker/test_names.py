@@ -117,11 +117,11 @@ def test_without_one_of_the_users_own_hasten_is_ours(folder: Folder) -> None:
 def test_ours_is_the_one_that_works_in_the_worker(folder: Folder) -> None:
     """And not another copy, to which no worker listens."""
     text = (
-        "import sys, hasten, hasten.inside.worker.script_side as side\n"
+        "import sys, hasten, hasten.inside.script_side as side\n"
         "print(side.listener is not None, hasten.step.__module__, sys.modules['hasten'] is hasten)\n"
     )
     folder.write("train.py", text)
-    assert folder.worker("train.py") == "True hasten.inside.worker.script_side True\n"
+    assert folder.worker("train.py") == "True hasten.inside.script_side True\n"
 
 
 def test_a_users_package_has_its_submodules(folder: Folder) -> None:

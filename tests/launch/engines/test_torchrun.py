@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from hasten.errors import UsageError
+from hasten.launch.engines.ssh import REMOTE_ENTRY
 from hasten.launch.engines.torchrun import ENTRY, Torchrun
-from hasten.launch.ssh import REMOTE_ENTRY
 from hasten.records.launch_job import Nodes
 
 from .jobs import HOSTILE, HOSTILE_WORDS, JOB, TWO

@@ -21,12 +21,12 @@ from ..base import process_part, without_effect
 from ..trials import Trials
 from ..workers.ending import BudgetOver, PlanRefused, ScriptEnded, ScriptOver
 from ..workers.starting import START_SECONDS
+from ..workers.stopwatch import Part
 from ..workers.worker import Worker
 from .abba_blocks import Comparison, TrialFailed, least
 from .epoch_ends import EpochEnds
 from .quiet import Quiet
 from .steps import Block, Rhythm, measure, spoilt
-from .stopwatch import Part
 
 _BLOCKS, _TIMED_IF_SLOW = 4, 1  # of an ABBA block, and cycles of each
 _SETTLING_CYCLES = 3  # untimed, the first time a worker trains under a plan

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from ...errors import Refusal, WorkerError
 from ...inside.job import Job
-from ...inside.worker.orphans import end_all_below
-from ...inside.worker.wire import Hangup, Wire
+from ...inside.process.orphans import end_all_below
+from ...inside.process.wire import Hangup, Wire
 from ...launch.exit_codes import how_it_ended
 from ...launch.local import render
 from ...records import messages

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...saying import say
 from ..job import Job
-from ..worker.source_files import SourceFiles, digest_of
+from ..source_files import SourceFiles, digest_of
 from . import store
 from .cannot import Cannot
 from .store import Checkpoint, Damaged

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..internals.loaders import iterator_kind
-from ..random_state import stream_of
+from ..random_state import state_of_generator
 from .cannot import Cannot
 from .frames import frames, is_below, is_pythons, locals_of
 from .held_files import summary_of
@@ -204,7 +204,7 @@ class Heap:
             inner = getattr(value, "__dict__", {})
             self._waiting.extend((path, inner[name], strict) for name in ("file", "_file") if name in inner)
             return
-        stream = stream_of(value)
+        stream = state_of_generator(value)
         if stream is not None:
             self._found.plain[path] = f"random state {zlib.crc32(repr(stream).encode()):08x}"
         elif numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):

@@ -16,11 +16,11 @@ from typing import Any, NoReturn
 
 from ...records.run_checkpoints import RunCheckpoints
 from ...saying import say
-from ..forked_children import spare_cuda_objects
 from ..job import Job
+from ..process.forked_children import spare_cuda_objects
 from ..random_state import seed_before_imports
 from ..seams import Seams
-from ..worker.source_files import SourceFiles
+from ..source_files import SourceFiles
 from . import store
 from .cannot import Cannot, Diverged
 from .choosing import Chosen, check_torch, choose, made_by
@@ -32,11 +32,11 @@ from .journal import Reader, Writer
 from .others import GivenToWorkers, digests_of_others
 from .output import Files, Muted
 from .playing import Playing
+from .random_numbers import compare_rng_states, compare_samples, digests
 from .recording import Recording
 from .repeating import Repeated
 from .seams_of_course import SeamsOfCourse
 from .stopping import Stopping
-from .streams import compare_samples, compare_streams, digests
 from .writing import Background
 
 _TAIL_SECONDS = 5.0
@@ -223,7 +223,7 @@ class Keeper:
         try:
             with self._course:
                 gc.collect()
-                compare_streams(header["random"], digests(self._torch))
+                compare_rng_states(header["random"], digests(self._torch))
                 compare_samples(header["drawn"], self._course.drawn)
                 self._put_back(chosen.checkpoint)
                 self._compare_others(Counter(header["others"]))

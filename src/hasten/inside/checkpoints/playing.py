@@ -13,9 +13,9 @@ from . import journal
 from .cannot import Diverged
 from .course import Course
 from .journal import Reader
+from .random_numbers import set_torch_state
 from .recording import kept_of, loss_of
 from .stand_ins import StandIns
-from .streams import set_torch_state
 
 _ROUNDING = 1e-5  # relative: what a GPU, or another number of threads, may do to a first loss
 

@@ -10,7 +10,7 @@ from typing import Any
 from . import journal
 from .course import Course
 from .journal import Writer
-from .streams import torch_state
+from .random_numbers import torch_state
 
 _LARGE = 2**22  # bytes of an array from which on only its checksum is kept
 _WITHOUT_LOADER = 3  # steps without a batch from a loader

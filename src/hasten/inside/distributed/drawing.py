@@ -15,7 +15,7 @@ import torch
 from ..random_state import DRAWING_IN_PLACE
 from ..seams import Args, Call, Kwargs, Seams
 from .losses import HERE, TORCH
-from .random_streams import Streams
+from .rng_states import RngStates
 
 _OF_A_TENSOR = ("rand_like", "randn_like", "randint_like", "bernoulli", "multinomial", "normal")
 
@@ -23,8 +23,8 @@ _OF_A_TENSOR = ("rand_like", "randn_like", "randint_like", "bernoulli", "multino
 class Drawing:
     """``samples``: how many this rank has of the current batch, None without a batch."""
 
-    def __init__(self, streams: Streams, samples: Callable[[], int | None]) -> None:
-        self._streams, self._samples = streams, samples
+    def __init__(self, rng: RngStates, samples: Callable[[], int | None]) -> None:
+        self._rng, self._samples = rng, samples
 
     def install(self, seams: Seams) -> None:
         for name, rows in (
@@ -43,9 +43,9 @@ class Drawing:
     def _around(self, rows: Callable[[Args, Kwargs], int]) -> Callable[[Call], Call]:
         def around(original: Call) -> Call:
             def draw(*args: object, **kwargs: object) -> object:
-                if not self._streams.layers_alone or rows(args, kwargs) == self._samples():
+                if not self._rng.layers_alone or rows(args, kwargs) == self._samples():
                     return original(*args, **kwargs)
-                with self._streams.shared():
+                with self._rng.shared():
                     return original(*args, **kwargs)
 
             return draw
@@ -54,14 +54,14 @@ class Drawing:
 
     def _around_get(self, original: Call) -> Call:
         def get_rng_state() -> object:
-            return self._streams.kept() if self._streams.begun and _asked_by_script() else original()
+            return self._rng.kept() if self._rng.begun and _asked_by_script() else original()
 
         return get_rng_state
 
     def _around_set(self, original: Call) -> Call:
         def set_rng_state(new_state: torch.Tensor) -> None:
-            if self._streams.begun and _asked_by_script():
-                self._streams.take_up(new_state)
+            if self._rng.begun and _asked_by_script():
+                self._rng.take_up(new_state)
             else:
                 original(new_state)
 

@@ -7,7 +7,7 @@ import os
 import warnings
 from dataclasses import dataclass
 
-from ..own_memory import free_bytes, private_bytes
+from ..process.own_memory import free_bytes, private_bytes
 
 _MEMORY = 2  # times a process's private memory must be free for each fork
 

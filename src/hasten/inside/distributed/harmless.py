@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
-from ..own_offsets import open_anew, reads_only
+from ..process.own_offsets import open_anew, reads_only
 from ..sandbox import landlock
 from ..sandbox.containment import die_with_parent
 

@@ -8,7 +8,7 @@ import torch
 
 from ..internals.dispatch import tree_flatten
 from ..internals.modules import own_buffers, own_parameters
-from ..random_state import comparable, set_streams, state_of_streams
+from ..random_state import comparable, rng_states, set_rng_states
 from ..samples.sampling_proof import state_of
 from ..structures import tensors_of
 from .asked import is_of
@@ -24,7 +24,7 @@ class Undisturbed:
     """
 
     def __init__(self, root: torch.nn.Module | None, tensors: list[torch.Tensor]) -> None:
-        self._streams = state_of_streams(torch)
+        self._rng = rng_states(torch)
         self._root, self._tensors = root, tensors
         self._before = self._state()
 
@@ -36,11 +36,11 @@ class Undisturbed:
 
     def drew(self) -> bool:
         """Whether random numbers were drawn."""
-        return list(comparable(state_of_streams(torch))) != list(comparable(self._streams))
+        return list(comparable(rng_states(torch))) != list(comparable(self._rng))
 
     def put_back(self) -> None:
         """Restore the RNG states."""
-        set_streams(torch, self._streams)
+        set_rng_states(torch, self._rng)
 
     def holds(self) -> bool:
         """Whether the inputs and the modules' state are unchanged."""

@@ -23,12 +23,12 @@ from ..internals import loaders, modules
 from ..job import COURSE, DIFFERENT, EPOCH, IN_FLOAT64, SEEN, SHORT, WITH_SUM, Ranks
 from ..observing.hooks import Hooks
 from ..observing.observer import Observer
+from ..process import own_files
 from ..random_state import fingerprint
 from ..samples.fetching import samples_of
 from ..samples.loader_override import LoaderOverride, workers
 from ..seams import Args, Call, Kwargs
 from ..training import Training
-from ..worker import own_files
 from .agreement import Agreement, plain
 from .aligned import AlignedDraws, quiet_recurrent, without_dropout
 from .averaging import OutOfStep

@@ -25,8 +25,8 @@ import torch.distributed as dist
 
 from ...saying import say
 from ..internals.groups import PrefixStore, Store, TCPStore
+from ..process.stacks import where_it_stands
 from ..seams import Call, Seams
-from ..worker.stacks import where_it_stands
 from .nan_losses import watch_losses
 from .parting import WAITED
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...records.ranks import LoaderKey
 from ..internals.loaders import dataset_of, indices_of, makes_batches, reads_indices
 from ..observing.batches import tensors_in
-from ..observing.identify import length_of
+from ..samples.dataset_traits import length_of
 
 if TYPE_CHECKING:
     from torch import Tensor

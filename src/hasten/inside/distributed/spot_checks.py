@@ -163,7 +163,7 @@ class SpotChecks:
         assert part is not None
         parts = [part] if self._rank else [part, Slice(0, part.whole, part.whole)]
         alike = Alike(
-            this_rank.streams.shared_state(),
+            this_rank.rng.shared_state(),
             averaged_running_statistics(this_rank.communication, this_rank.training.roots),
         )
         per_pass = (began - self._began) / max(1, self._passes)

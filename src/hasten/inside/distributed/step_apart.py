@@ -24,7 +24,7 @@ from ..guarding.doubled import (
 )
 from ..internals import compiler
 from ..internals.loaders import collate_of, dataset_of
-from ..random_state import State, set_streams
+from ..random_state import State, set_rng_states
 from ..samples.fetching import samples_of
 from ..seams import Call
 from .agreement import plain
@@ -44,7 +44,7 @@ _REASON_CHARACTERS = 300
 class Alike:
     """What all forks start with: the same RNG states, and batch norm's buffers with their values."""
 
-    streams: State
+    rng: State
     statistics: Sequence[tuple[torch.Tensor, torch.Tensor]]
 
 
@@ -92,8 +92,8 @@ class StepApart:
         for root in roots:
             quiet_recurrent(root)
         this_rank.communication.size = 1  # no communication
-        this_rank.streams.share_all()
-        set_streams(torch, alike.streams)
+        this_rank.rng.share_all()
+        set_rng_states(torch, alike.rng)
         samples = samples_of(dataset_of(iterator), indices)  # all: what one draws shifts the next's draws
         batch = collate_of(iterator)(samples[self._part.start : self._part.stop])
         batch = doubled(batch) if self._in_float64 else batch

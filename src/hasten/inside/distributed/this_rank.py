@@ -26,7 +26,7 @@ from .evaluation import SharedEvaluation
 from .losses import MOST, losses_at, make_global
 from .nan_losses import NanOfRanks
 from .parting import Fail, Parting
-from .random_streams import Streams, seed_of
+from .rng_states import RngStates, seed_of
 from .slicing import Slicer
 from .spot_checks import SpotChecks, can_check
 from .step_apart import StepApart
@@ -57,11 +57,11 @@ class ThisRank:
         self.training, self._observer, self.fail = training, observer, fail
         self.communication = Communication(ranks)
         self.slicer = Slicer(ranks.rank, ranks.world_size, findings.loader, findings.least)
-        self.streams = Streams(training.torch, ranks.rank)
+        self.rng = RngStates(training.torch, ranks.rank)
         self.averaging = Averaging(self.communication, self.parameters)
         self.evaluation = SharedEvaluation(self.communication, lambda: self.slicer.in_step, fail)
         apart = not ranks.sync_batch_norm
-        self.watch = Watch(Watched(training, self.streams, self.parameters, apart), self.communication)
+        self.watch = Watch(Watched(training, self.rng, self.parameters, apart), self.communication)
         self._parting = Parting(self.communication, fail)
         self._nan = NanOfRanks(self.communication, ranks.hosts)
         self.checks = SpotChecks(self) if checked and can_check(findings.device) else None
@@ -83,8 +83,8 @@ class ThisRank:
         seams.on_undo(register_optimizer_step_post_hook(self._stepped).remove)
         seams.replace(torch.Tensor, "backward", partial(self._around_backward, OF_TENSOR))
         seams.replace(torch.autograd, "backward", partial(self._around_backward, OF_AUTOGRAD))
-        self.streams.watch_seeding(seams)
-        Drawing(self.streams, self._samples_here).install(seams)
+        self.rng.watch_seeding(seams)
+        Drawing(self.rng, self._samples_here).install(seams)
         if self.ranks.sync_batch_norm:
             self.share_batch_norm()
         self._install_in_loaders()
@@ -116,7 +116,7 @@ class ThisRank:
 
     def _around_iter(self, original: Call) -> Call:
         def __iter__(loader: torch.utils.data.DataLoader[object]) -> object:
-            with self.streams.shared():
+            with self.rng.shared():
                 return original(loader)
 
         return __iter__
@@ -124,7 +124,7 @@ class ThisRank:
     def _around_making(self, original: Call) -> Call:
         def __init__(iterator: loaders.LoaderIterator, *args: object, **kwargs: object) -> None:
             original(iterator, *args, **kwargs)
-            # of the workers' own streams
+            # from the workers' own generators
             loaders.put_base_seed(iterator, seed_of(self.ranks.rank, loaders.base_seed(iterator)))
 
         return __init__
@@ -140,7 +140,7 @@ class ThisRank:
         is_grad_enabled = self.training.torch.is_grad_enabled
 
         def _next_index(iterator: loaders.LoaderIterator) -> object:
-            with self.streams.shared():
+            with self.rng.shared():
                 indices = original(iterator)
             if self.slicer.cuts(iterator, is_grad_enabled()):
                 return self.slicer.cut(iterator, indices)
@@ -154,7 +154,7 @@ class ThisRank:
         def _next_data(iterator: loaders.LoaderIterator) -> object:
             if not self.slicer.cuts(iterator, is_grad_enabled()):
                 return original(iterator)
-            with self.streams.own():
+            with self.rng.own():
                 return original(iterator)
 
         return _next_data
@@ -190,7 +190,7 @@ class ThisRank:
         self._training_begins()
 
     def _training_begins(self) -> None:
-        self.streams.begin()
+        self.rng.begin()
 
     def parameters(self) -> list[torch.Tensor]:
         """All that is trained, in the same order in all ranks."""

@@ -13,7 +13,7 @@ import torch
 from ..internals.modules import norm_kind
 from ..seams import Call
 from ..training import Training
-from .random_streams import Streams
+from .rng_states import RngStates
 
 Numbers = list[tuple[str, float]]
 SAMPLE = "a sample of the parameters"
@@ -41,11 +41,11 @@ class Watched:
     def __init__(
         self,
         training: Training,
-        streams: Streams,
+        rng: RngStates,
         parameters: Callable[[], Sequence[torch.Tensor]],
         apart: bool,
     ) -> None:
-        self._training, self._streams = training, streams
+        self._training, self._rng = training, rng
         self._parameters, self._apart = parameters, apart
         self._names: tuple[object, dict[int, str]] = (None, {})
         self._sampled: tuple[object, list[list[torch.Tensor]]] = (None, [])
@@ -136,7 +136,7 @@ class Watched:
         return [("parameters", number_of(int(bits_of(torch.cat(views))))) for views in self._sampled[1]]
 
     def _randomness(self) -> Numbers:
-        return [(f"{name}'s RNG state", digest) for name, digest in self._streams.shared_digests()]
+        return [(f"{name}'s RNG state", digest) for name, digest in self._rng.shared_digests()]
 
     def _states(self) -> Iterator[tuple[str, str, Any]]:
         for optimizer in self._training.optimizers:

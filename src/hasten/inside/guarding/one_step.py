@@ -17,9 +17,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ...records import messages
+from ..process import own_files
 from ..seams import Args, Call, Kwargs
 from ..training import Training
-from ..worker import own_files
 from .tensor_sums import change, rounding, sums_of, total
 from .training_state import Tensors, buffers_of, dense, parameters_of, take_up, taken_down
 

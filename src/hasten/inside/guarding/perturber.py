@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..internals.modules import compiled_call, has_parts, own_parameters
 from ..internals.others import is_transformed
-from ..random_state import another_seed, seed_streams
+from ..random_state import another_seed, seed_generators
 from ..seams import Args, Call, Kwargs
 from ..structures import map_tensors
 from ..training import Training
@@ -92,7 +92,7 @@ class Perturber:
         torch = self._training.torch
         self._redraw = False
         self._drawn_anew += 1
-        seed_streams(torch, another_seed(torch.initial_seed(), self._drawn_anew, self._seed))
+        seed_generators(torch, another_seed(torch.initial_seed(), self._drawn_anew, self._seed))
 
     def _layer(self, module: Module, inputs: object, output: object) -> Any:
         return map_tensors(self._training.torch, output, self._rounded) if _is_layer(module) else None

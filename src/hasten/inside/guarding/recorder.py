@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from ...records.trace import BatchTrace, Mode, StepTrace
 from ..internals.loaders import batches_given, reads_indices
 from ..observing.batches import tensors_in
-from ..observing.identify import length_of
 from ..observing.observer import RawStep
 from ..random_state import fingerprint
+from ..samples.dataset_traits import length_of
 from ..seams import Args, Call, Kwargs
 from ..training import Training
 from .printed import Printed
@@ -77,7 +77,7 @@ class Recorder:
 
     def step_ended(self, step: RawStep) -> None:
         """Add the step to the trace."""
-        streams = hashlib.blake2b(repr(self._streams()).encode(), digest_size=12)
+        drawn = hashlib.blake2b(repr(self._rng()).encode(), digest_size=12)
         self._steps.append(
             StepTrace(
                 optimizer=step.optimizer,
@@ -88,7 +88,7 @@ class Recorder:
                     tuple(float(group["lr"]) for group in optimizer.param_groups if "lr" in group)
                     for optimizer in self._training.optimizers
                 ),
-                streams=streams.hexdigest(),
+                streams=drawn.hexdigest(),
                 losses=tuple(float(loss) for loss in step.losses),
                 printed=self._printed.take() if step.evaluations else (),
                 begins=self._begins(step),
@@ -100,7 +100,7 @@ class Recorder:
     def _streams(self) -> object:
         """The RNG states; with ranks, the shared ones, which are those that one process has."""
         this_rank = self._training.this_rank
-        with this_rank.streams.shared() if this_rank is not None else nullcontext():
+        with this_rank.rng.shared() if this_rank is not None else nullcontext():
             return fingerprint(self._training.torch)
 
     def trace(self) -> tuple[StepTrace, ...]:

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..internals.others import map_leaves
-from ..random_state import set_streams, state_of_streams
+from ..random_state import rng_states, set_rng_states
 from ..training import Training
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def taken_down(training: Training) -> State:
         "gradients": {name: dense(parameter.grad) for name, parameter in parameters.items()},
         "buffers": {name: buffer.detach() for name, buffer in buffers_of(training).items()},
         "optimizers": optimizer_states_of(training),
-        "streams": state_of_streams(training.torch),
+        "rng": rng_states(training.torch),
     }
 
 
@@ -84,7 +84,7 @@ def take_up(training: Training, state: State) -> None:
             for name, parameter in parameters.items():
                 with_count = id(parameter) in counting
                 _take_up_kept(training.torch, optimizer.state, parameter, kept.get(name), with_count)
-    set_streams(training.torch, state["streams"])
+    set_rng_states(training.torch, state["rng"])
 
 
 def dense(gradient: Tensor | None) -> Tensor | None:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..forked_children import spare_cuda_objects
 from ..internals.modules import FUNCTIONAL_CALL, compiled_call, put_call
+from ..process.forked_children import spare_cuda_objects
 from ..seams import Call
 from ..training import Training
 from .backward_call import OF_AUTOGRAD, OF_GRAD, OF_TENSOR, read_call

@@ -7,7 +7,7 @@ import importlib.metadata
 from collections.abc import Iterable, Set
 from functools import lru_cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...records.observation import Loader, Optimizer, Root
 from ..internals.loaders import (
@@ -22,6 +22,7 @@ from ..internals.loaders import (
 )
 from ..internals.modules import batch_norm_kind, dropout_kind, is_compiled
 from ..samples.columns import tensors_behind
+from ..samples.dataset_traits import length_of, takes_items_one_by_one
 from ..samples.late_dataset import puts_off
 from ..samples.resizing import resizes
 from .blocks import repeated_blocks
@@ -173,22 +174,3 @@ def describe_loader(iterator: LoaderIterator, training: bool, sample_bytes: int 
         pictures=not iterable and puts_off(torch, dataset),
         resizes=resizes(dataset),
     )
-
-
-def length_of(samples: Any) -> int | None:
-    """The number of samples in a data set or a sampler; None if it has no length."""
-    try:
-        return len(samples)
-    except TypeError:
-        return None
-
-
-def takes_items_one_by_one(dataset: Any) -> bool:
-    """Whether a batch is just ``dataset[i]`` for each index. torch's Subset has ``__getitems__`` too, which
-    does the same.
-    """
-    if not hasattr(dataset, "__getitems__"):
-        return True
-    if type(dataset).__module__ == "torch.utils.data.dataset" and type(dataset).__name__ == "Subset":
-        return takes_items_one_by_one(dataset.dataset)
-    return False

@@ -18,12 +18,13 @@ from ..internals.loaders import (
     reads_indices,
 )
 from ..living import Living, Reference, reference
+from ..samples.dataset_traits import length_of
 from ..samples.sampling_proof import prove_deterministic
 from ..samples.transform_prefix import has_transforms
 from ..training import Training
 from .batches import batch_bytes, batch_length
 from .data_changes import DataChanges
-from .identify import describe_loader, length_of
+from .identify import describe_loader
 
 if TYPE_CHECKING:
     from ..internals.loaders import LoaderIterator

@@ -15,10 +15,10 @@ from ...machine.run_facts import run_facts
 from ...records.run_facts import RunFacts
 from ...records.run_pace import WatchedRun
 from ...saying import say
+from .. import script_side
 from ..job import Job
 from ..observing.observer import RawStep, clock
 from ..training import Training
-from ..worker import script_side
 from .blocks import Block, Blocks
 from .causes import Spell, causes, where
 from .rules import Pace, Slower

@@ -18,10 +18,10 @@ from ..internals.loaders import as_worker
 from ..random_state import (
     another_seed,
     fingerprint,
-    seed_streams,
-    set_streams,
-    state_of_streams,
-    stream_of,
+    rng_states,
+    seed_generators,
+    set_rng_states,
+    state_of_generator,
 )
 from ..seams import Call, Seams
 from .errors_met import errors_met
@@ -52,7 +52,7 @@ class Drawing:
         return self._now() != self._before
 
     def _now(self) -> object:
-        return fingerprint(self._torch), [stream_of(one) for one in self._generators], self._asked
+        return fingerprint(self._torch), [state_of_generator(one) for one in self._generators], self._asked
 
     @property
     def _is_here(self) -> bool:
@@ -86,13 +86,13 @@ class Drawing:
 @contextmanager
 def as_another_process(torch: ModuleType, dataset: object, number: int) -> Iterator[None]:
     """Within the block, samples are made like in a loader's worker, with different seeds."""
-    before, seed = state_of_streams(torch), another_seed(number)
-    seed_streams(torch, seed)
+    before, seed = rng_states(torch), another_seed(number)
+    seed_generators(torch, seed)
     try:
         with as_worker(dataset, seed):
             yield
     finally:
-        set_streams(torch, before)
+        set_rng_states(torch, before)
 
 
 @dataclass(frozen=True)

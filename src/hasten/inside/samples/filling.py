@@ -18,8 +18,8 @@ from functools import partial
 from types import ModuleType
 from typing import NoReturn
 
-from ..own_offsets import open_files_anew
-from ..worker.readable import readable
+from ..process.own_offsets import open_files_anew
+from ..process.readable import readable
 from .drawing import MakingWatch, Seen
 from .files_read import FilesRead, has_changed
 from .forked import be_quiet_and_single, end

@@ -22,7 +22,7 @@ from contextlib import suppress
 from types import ModuleType
 from typing import NoReturn
 
-from ..own_offsets import open_files_anew
+from ..process.own_offsets import open_files_anew
 from ..random_state import fingerprint
 from .forked import be_quiet_and_single, end
 from .private_mapping import map_privately

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..internals.loaders import collating
 from ..internals.others import leaves
-from ..random_state import State, set_streams, state_of_streams
+from ..random_state import State, rng_states, set_rng_states
 from ..seams import Call
 from .columns import same_batch
 from .fetching import Fetcher, samples_of
@@ -54,12 +54,12 @@ class LateBatches:
         wanted = listed(indices)
         if not wanted or self._counts.given_up or not self._is_right_now():
             return None
-        before = state_of_streams(self._torch)
+        before = rng_states(self._torch)
         try:
             batch = self._collated(samples_of(self._late.copy, wanted))
             checked = self._checked(wanted[0], before)
         except Exception as error:
-            set_streams(self._torch, before)
+            set_rng_states(self._torch, before)
             batch = self._as_without_us(wanted)  # raises the samples' own errors
             self._counts.give_up(f"a batch could not be made ({type(error).__name__}: {error})")
             return batch
@@ -112,14 +112,14 @@ class LateBatches:
         if self._until_check:
             return 0
         self._until_check = BETWEEN_CHECKS
-        torch, after = self._torch, state_of_streams(self._torch)
+        torch, after = self._torch, rng_states(self._torch)
         try:
-            set_streams(torch, before)
+            set_rng_states(torch, before)
             theirs = torch.utils.data.default_collate([self.dataset[index]])
-            set_streams(torch, before)
+            set_rng_states(torch, before)
             ours = collate([self._late.copy[index]])
         finally:
-            set_streams(torch, after)
+            set_rng_states(torch, after)
         if not same_batch(ours, theirs):
             raise ValueError(f"sample {index} differs")
         return 1

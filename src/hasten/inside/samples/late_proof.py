@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from ..own_offsets import open_files_anew
-from ..random_state import fingerprint, set_streams, state_of_streams
+from ..process.own_offsets import open_files_anew
+from ..random_state import fingerprint, rng_states, set_rng_states
 from .columns import same_batch
 from .late_dataset import LateDataset
 from .late_pictures import collate, holds_pixels
@@ -77,9 +77,9 @@ def _compare(torch: ModuleType, dataset: Any, late: LateDataset, length: int) ->
     before = _state(late)
     theirs, ours = [], []
     for index in spread(length, _SECONDS):
-        start = state_of_streams(torch)
+        start = rng_states(torch)
         sample, end = dataset[index], fingerprint(torch)
-        set_streams(torch, start)
+        set_rng_states(torch, start)
         made = late.copy[index]
         if kind := incomparable(sample):
             return f"samples of {name} hold {kind} objects, which cannot be compared byte by byte", False

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..internals.loaders import dataset_of
 from ..living import Living
-from ..observing.identify import length_of
 from ..training import Training
+from .dataset_traits import length_of
 from .late_dataset import LateDataset, same_objects
 from .late_fetch import HandedProof, LateBatches
 from .late_pictures import Gather

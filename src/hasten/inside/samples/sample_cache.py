@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from ..living import reference
-from ..random_state import comparable, fingerprint, set_streams, state_of_streams
+from ..random_state import comparable, fingerprint, rng_states, set_rng_states
 from ..training import NotApplicable
 from .columns import Columns, Uneven
 from .forked_filling import made_in_parallel
@@ -202,11 +202,11 @@ class Cache:
         """Raises NotApplicable if the dataset cannot make one of its samples, or if making one draws random
         numbers although the examined ones did not: then the RNG states are as before.
         """
-        before = state_of_streams(torch)
+        before = rng_states(torch)
         self._fill(torch)
         if fingerprint(torch) != tuple(comparable(before)):
             self._give_up("making some of its samples draws random numbers")
-            set_streams(torch, before)
+            set_rng_states(torch, before)
             raise NotApplicable(f"making some samples of {type(self.dataset).__name__} draws random numbers")
 
     def _fill(self, torch: ModuleType) -> None:

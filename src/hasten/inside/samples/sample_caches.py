@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from ...records.observation import Loader
 from ..living import Living
-from ..observing.identify import length_of, takes_items_one_by_one
 from ..seams import Call
 from ..training import Training
 from .attribute_watch import AttributeWatch
+from .dataset_traits import length_of, takes_items_one_by_one
 from .rows import rows_of
 from .sample_cache import Cache
 from .sample_room import SampleRoom

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from ..own_offsets import open_files_anew
+from ..process.own_offsets import open_files_anew
 from .sampling_proof import is_picture, told_apart
 
 _LOOKED_AT = 64  # samples between two estimates of the total reading time

@@ -17,10 +17,10 @@ from types import ModuleType
 from typing import Any
 
 from ..living import Living, reference
-from ..observing.identify import length_of, takes_items_one_by_one
 from ..training import Training
 from .attribute_watch import AttributeWatch
 from .columns import tensors_behind
+from .dataset_traits import length_of, takes_items_one_by_one
 from .files_read import files_open, has_changed
 from .filling import MOST_CHILDREN, Making, fill
 from .forked_filling import shares_what_it_reads

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ..own_offsets import open_files_anew
-from ..random_state import stream_of
-from ..worker.readable import readable
+from ..process.own_offsets import open_files_anew
+from ..process.readable import readable
+from ..random_state import state_of_generator
 from .contents import version_of
 from .drawing import Drawing, as_another_process
 from .forked import be_quiet_and_single, end
@@ -265,7 +265,7 @@ def state_of(value: Any, depth: int = 4) -> object:
             value.shape,
             hash(value[:: max(1, len(value) // 64)].tobytes()) if value.ndim else value.tobytes(),
         )
-    stream = stream_of(value)
+    stream = state_of_generator(value)
     if stream is not None:
         return stream
     if depth == 0:

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from ..living import reference
-from ..random_state import fingerprint, set_streams, state_of_streams
+from ..random_state import fingerprint, rng_states, set_rng_states
 from .drawing import Drawing, as_another_process
 from .late_dataset import same_objects
 from .sampling_proof import (
@@ -210,12 +210,12 @@ def _examine(torch: ModuleType, divided: Divided, dataset: Any, length: int) -> 
     drawing = Drawing(torch, cut, apart=True)
     before: MadeFrom | None = None
     for index in spread(length):
-        start = state_of_streams(torch)
+        start = rng_states(torch)
         sample = dataset[index]
         kind, end = incomparable(sample), fingerprint(torch)
         if kind:
             return f"samples of {name} hold {kind} objects, which cannot be compared byte by byte", 0
-        set_streams(torch, start)
+        set_rng_states(torch, start)
         drawing.begin()
         made = divided.make(index)
         before = before or MadeFrom(cut)

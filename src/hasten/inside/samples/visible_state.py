@@ -37,7 +37,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import Any
 
-from ..random_state import stream_of
+from ..random_state import state_of_generator
 from .contents import PLAIN, WHOLE_BYTES, array_state, buffer_state, plain_bytes, tensor_state
 from .script_code import is_librarys, named_by, parts_of
 
@@ -145,7 +145,7 @@ class _Look:
         return self._look_into(value, depth - 1)
 
     def _look_into(self, value: Any, depth: int) -> object:
-        stream = stream_of(value)
+        stream = state_of_generator(value)
         if stream is not None:
             self.generators.append(value)
             return stream

@@ -29,8 +29,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-from ..worker.orphans import adopt_orphans, end_orphans
-from ..worker.readable import readable
+from ..process.orphans import adopt_orphans, end_orphans
+from ..process.readable import readable
 from . import mounts
 from .dry_run import rehearse
 

@@ -10,7 +10,7 @@ import tempfile
 
 from ...records.messages import Sandboxed
 from ..job import Sandbox
-from ..worker.wire import Hangup, Wire
+from ..process.wire import Hangup, Wire
 from . import mounts
 from .containment import contain, die_with_parent, stand_over
 from .protect import Protection, protect

@@ -44,10 +44,10 @@ from typing import Any
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ...records.whole_run import account_of
+from ...records.whole_run import breakdown_of
 from ...saying import say
 from ..internals.others import ZIP_WRITER, serialization
-from ..own_memory import free_bytes, private_bytes
+from ..process.own_memory import free_bytes, private_bytes
 from ..seams import Call
 from ..training import NotApplicable, Training
 from .base import Technique
@@ -90,10 +90,10 @@ class AsyncSave(Technique):
         run = facts.observation.run
         if run is None:
             return ["where the time of a run goes was not watched"]
-        account = account_of(run)
-        if not account.part("saving").count:
+        breakdown = breakdown_of(run)
+        if not breakdown.part("saving").count:
             return ["the script was not seen to save anything"]
-        share = account.share("saving")
+        share = breakdown.share("saving")
         if share < _LEAST_SHARE:
             return [f"saving takes {share:.1%} of a run"]
         return [_elsewhere(run.saved_elsewhere, share)] if run.saved_elsewhere else []

@@ -22,8 +22,8 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.loaders import collating
 from ..living import Living
-from ..observing.identify import length_of
 from ..samples.columns import gather, same_batch, tensors_behind
+from ..samples.dataset_traits import length_of
 from ..samples.rows import whole_numbers
 from ..samples.sample_caches import PYTHON_BYTES, SampleCaches, not_worth_keeping
 from ..samples.sample_room import too_large

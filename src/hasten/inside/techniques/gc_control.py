@@ -34,9 +34,9 @@ from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ...records.whole_run import account_of
+from ...records.whole_run import breakdown_of
 from ...saying import say
-from ..forked_children import freeze_again
+from ..process.forked_children import freeze_again
 from ..seams import Call
 from ..training import NotApplicable, Training
 from .base import Technique
@@ -86,7 +86,7 @@ class GcControl(Technique):
         run = facts.observation.run
         if run is None:
             return [*reasons, "where the time of a run goes was not watched"]
-        share = account_of(run).share("garbage")
+        share = breakdown_of(run).share("garbage")
         if share < _LEAST_SHARE:
             reasons.append(f"collections take {share:.1%} of a run")
         return reasons

@@ -40,7 +40,7 @@ from ...records.observation import Loader
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.loaders import reads_indices
-from ..observing.identify import length_of
+from ..samples.dataset_traits import length_of
 from ..samples.grouped_batches import Batch, GroupedBatches, Grouping, columns_of, regrouped
 from ..samples.loader_override import LoaderOverride
 from ..samples.sample_lengths import lengths_of

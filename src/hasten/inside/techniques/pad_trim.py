@@ -171,7 +171,7 @@ class PadTrim(Technique):
         self, proven: Proven, found: Found, call: Call, args: Args, kwargs: Kwargs
     ) -> object:
         torch = self._torch
-        streams = torch.get_rng_state()
+        state = torch.get_rng_state()
         try:
             fewer, named = cut(torch, (args, kwargs), found.cuts)
             output = call(*fewer, **named)
@@ -181,7 +181,7 @@ class PadTrim(Technique):
                 output = restore(torch, output, proven.restored, found)
                 self._watch(proven, output, found)
         except Exception as error:  # one that is the script's own is raised again, by the whole call
-            torch.set_rng_state(streams)
+            torch.set_rng_state(state)
             self._give_up(proven, f"without its padding a call fails with {type(error).__name__}: {error}")
             return call(*args, **kwargs)
         proven.cut += 1

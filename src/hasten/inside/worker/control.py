@@ -24,7 +24,7 @@ from ...records.quality import RunSummary
 from ...records.trace import StepTrace
 from ...records.trial import Proof
 from ..observing.observer import RawStep
-from .wire import Hangup, Wire
+from ..process.wire import Hangup, Wire
 
 Answer = Callable[[Message], Message]
 

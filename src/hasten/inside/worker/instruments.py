@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
     from ..distributed.this_rank import ThisRank
-    from .source_files import SourceFiles
+    from ..source_files import SourceFiles
 
 _SAMPLE_SECONDS_IN_TRIALS = 60.0  # the workers of later trials continue
 _LOOK_AFTER = 1  # steps; doubles each time

@@ -6,8 +6,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ..job import Job
+from ..process import stacks
 from ..seams import Seams
-from . import bindings, stacks
+from . import bindings
 
 if TYPE_CHECKING:
     from ..distributed.roll_call import Rolls

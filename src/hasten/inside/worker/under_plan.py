@@ -14,10 +14,10 @@ from ...records.facts import Facts
 from ...records.observation import Observation
 from ...records.plan import Plan
 from ...saying import say
+from .. import script_side
 from ..job import Job
 from ..techniques.catalog import CATALOG, starts_after
 from ..training import NotApplicable
-from . import script_side
 from .run_summary import Summarizer
 
 if TYPE_CHECKING:

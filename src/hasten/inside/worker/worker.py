@@ -13,9 +13,11 @@ from ...records import messages
 from ...records.observation import Observation
 from ...records.trace import StepTrace
 from ...records.trial import Proof
+from .. import script_side
 from ..internals.parts import TorchLacks, check
 from ..job import AHEAD, CLOCKS, Job
 from ..observing.observer import RawStep, clock
+from ..process.wire import Wire
 from ..random_state import seed_before_imports
 from ..run_tune.live_tune import LiveTune
 from ..run_watch.run_watch import RunWatch, watch_of
@@ -23,8 +25,8 @@ from ..sandbox.containment import die_with_parent, dies_with_parent
 from ..sandbox.denied import naming_file
 from ..sandbox.entering import enter_sandbox
 from ..seams import ImportSeam, Seams
+from ..source_files import SourceFiles
 from ..warned import count_the_scripts_frames
-from . import script_side
 from .children import Children
 from .clocks import Clocks
 from .control import Conversation, stop_here
@@ -35,12 +37,10 @@ from .own_tune import own_tune_of
 from .plan_in_force import PlanInForce
 from .run_script import die_as_python_does, run_to_the_end, show_as_python_does
 from .run_summary import Summarizer
-from .source_files import SourceFiles
 from .traces import trace_of
 from .training_thread import TrainingThread
 from .turn import Turn
 from .under_plan import UnderPlan
-from .wire import Wire
 
 if TYPE_CHECKING:
     from ..checkpoints.keeper import Keeper

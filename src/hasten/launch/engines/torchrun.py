@@ -10,9 +10,9 @@ from pathlib import Path
 
 from ...errors import UsageError
 from ...records.launch_job import LaunchJob
-from .. import ssh
 from ..hosts import place_of, without_user
 from ..rendezvous import LOCAL
+from . import ssh
 from .engine import Does, LaunchEngine, Rendered, Start, Submission
 
 ENTRY = Path(__file__).resolve().parent.parent / "torchrun_entry.py"

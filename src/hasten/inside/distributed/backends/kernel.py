@@ -12,7 +12,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from ...worker import own_files
+from ...process import own_files
 
 _SOURCE = Path(__file__).with_name("kernel.c")
 _FLAGS = ("-O3", "-march=native", "-std=c11", "-shared", "-fPIC")

@@ -93,8 +93,8 @@ def _copied(root: Module) -> Module:
 
 
 def _undisturbed(torch: ModuleType, root: Module) -> ExitStack:
-    """A context without autocast and without warnings (of torch-pruning), which puts the global random
-    streams back at its end.
+    """A context without autocast and without warnings (of torch-pruning), which restores the global RNG
+    states at its end.
     """
     stack = ExitStack()
     on_gpus = {p.device.index or 0 for p in root.parameters() if p.device.type == "cuda"}

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from ....records.observation import Loader
-from ...observing.identify import length_of
+from ...samples.dataset_traits import length_of
 from ...seams import Call
 from ...training import Training
 

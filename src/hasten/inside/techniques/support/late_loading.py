@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ....records.machine import Machine
 from ....records.observation import Loader
 from ...internals.loaders import WORKER_LOOP, makes_batches, reads_indices, worker_module
-from ...observing.identify import takes_items_one_by_one
+from ...samples.dataset_traits import takes_items_one_by_one
 from ...samples.late_dataset import NOT_LAST
 from ...samples.late_fetch import HandedProof, is_usual
 from ...samples.late_pictures import Gather

@@ -19,7 +19,7 @@ from ...internals.modules import has_hooks, plain_call
 from ...internals.others import leaves
 from ...living import Living
 from ...observing.batches import tensors_in
-from ...random_state import fingerprint, set_streams, state_of_streams
+from ...random_state import fingerprint, rng_states, set_rng_states
 from ...seams import Args, Call, Kwargs
 from ...structures import map_tensors, tensors_of
 from .harmless_calls import harmless
@@ -120,7 +120,7 @@ class LoweredEvaluations:
 
     def _comparison(self, root: Module, given: Given) -> _Comparison:
         torch = self._torch
-        streams = state_of_streams(torch)
+        states = rng_states(torch)
         try:
             with torch.no_grad(), harmless(torch, root):
                 root.eval()
@@ -128,14 +128,14 @@ class LoweredEvaluations:
         except Exception as error:
             return _Comparison(f"a pass that is compared fails with {type(error).__name__}: {error}")
         finally:
-            set_streams(torch, streams)
+            set_rng_states(torch, states)
 
     def _both(self, root: Module, given: Given) -> _Comparison:
         torch = self._torch
         buffers = {name: buffer.clone() for name, buffer in root.named_buffers()}
-        streams, own = fingerprint(torch), _copied(torch, given)
+        states, own = fingerprint(torch), _copied(torch, given)
         full = plain_call(root)(*own[0], **own[1])
-        if fingerprint(torch) != streams:
+        if fingerprint(torch) != states:
             return _Comparison("the model draws random numbers in an evaluation")
         for name, buffer in root.named_buffers():
             if name not in buffers or not torch.equal(buffer, buffers[name]):

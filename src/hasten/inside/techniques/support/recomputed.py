@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ...internals.others import is_view
-from ...random_state import State, set_streams, state_of_streams
+from ...random_state import State, rng_states, set_rng_states
 from ...structures import map_tensors, tensors_of
 
 if TYPE_CHECKING:
@@ -44,13 +44,13 @@ class Recomputed:
         to run it a second time. Raises NeedsGraph, with the RNG states restored, if ``run`` fails.
         """
         torch = self.torch
-        streams, lowered = state_of_streams(torch), _autocast(torch, leaves)
+        states, lowered = rng_states(torch), _autocast(torch, leaves)
 
         def record() -> list[Tensor]:
             self.again += 1
             on_gradient()
             with torch.enable_grad(), lowered():
-                return _differentiable(torch, self._as_then(streams, again or run))
+                return _differentiable(torch, self._as_then(states, again or run))
 
         kept: list[object] = []
 
@@ -61,7 +61,7 @@ class Recomputed:
         try:
             made = self._node.apply(first, record, *leaves)
         except Exception as error:
-            set_streams(torch, streams)
+            set_rng_states(torch, states)
             raise NeedsGraph(f"{type(error).__name__}: {error}") from error
         finally:
             torch.clear_autocast_cache()  # its lowered weights have no graph
@@ -70,14 +70,14 @@ class Recomputed:
         found: dict[int, Any] = {id(t): next(following) for t in _differentiable(torch, kept[0])}
         return map_tensors(torch, kept[0], lambda tensor: found.get(id(tensor), tensor))
 
-    def _as_then(self, streams: State, run: Run) -> object:
+    def _as_then(self, states: State, run: Run) -> object:
         """``run()`` with the former RNG states; afterwards the current ones are restored."""
-        now = state_of_streams(self.torch)
-        set_streams(self.torch, streams)
+        now = rng_states(self.torch)
+        set_rng_states(self.torch, states)
         try:
             return run()
         finally:
-            set_streams(self.torch, now)
+            set_rng_states(self.torch, now)
 
 
 def _differentiable(torch: ModuleType, output: object) -> list[Tensor]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ...guarding.noisy_weights import NoisyWeights
 from ...internals.modules import batch_norm_kind, count_hooks, has_gradient_hook, plain_call
 from ...observing.padding import rows_of
-from ...random_state import set_streams, state_of_streams
+from ...random_state import rng_states, set_rng_states
 from ...seams import Args, Kwargs
 from ...structures import map_tensors, tensors_of
 from .harmless_calls import graphs_of, harmless
@@ -82,14 +82,14 @@ def rehearse(
         return Agreement("the script has a hook on a module's outputs, which would be narrower")
     if any(map(has_gradient_hook, root.parameters())) or any(count_hooks(m)[2] for m in root.modules()):
         return Agreement("the script has a hook on a gradient, which comparing would call")
-    streams = state_of_streams(torch)
+    states = rng_states(torch)
     try:
         with harmless(torch, root):
             return _Rehearsal(torch, root, (args, kwargs), found, seed).agreement(rounding)
     except Exception as error:
         return Agreement(f"without its padding a call fails with {type(error).__name__}: {_line(error)}")
     finally:
-        set_streams(torch, streams)
+        set_rng_states(torch, states)
 
 
 class _Rehearsal:
@@ -99,7 +99,7 @@ class _Rehearsal:
         self._torch, self._root, self._call = torch, root, call
         self._found = found
         self._seed = seed
-        self._streams = state_of_streams(torch)
+        self._rng = rng_states(torch)
         self._generators: dict[str, Generator] = {}
 
     def agreement(self, rounding: Rounding | None) -> Agreement:
@@ -164,7 +164,7 @@ class _Rehearsal:
 
     def _passed(self, cuts: Cuts) -> _Pass:
         """The model on copies of the call's tensors, from the same RNG states each time."""
-        set_streams(self._torch, self._streams)
+        set_rng_states(self._torch, self._rng)
         numbers, inputs, copies = count(), list[Any](), list[tuple[Any, Any]]()
 
         def copied(tensor: Tensor) -> Tensor:

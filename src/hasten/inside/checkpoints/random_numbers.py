@@ -1,11 +1,11 @@
-"""Random states: of torch while it trains, cheaply, and of all streams, to compare."""
+"""RNG states: torch's while it trains, cheaply, and all of them, to compare."""
 
 from __future__ import annotations
 
 import zlib
 from types import ModuleType
 
-from ..random_state import comparable, state_of_streams
+from ..random_state import comparable, rng_states
 from .cannot import Diverged
 
 
@@ -33,12 +33,12 @@ def set_torch_state(torch: ModuleType, state: bytes) -> None:
 
 
 def digests(torch: ModuleType) -> dict[str, int]:
-    """Of every global stream: equal if its state is."""
-    streams = comparable(state_of_streams(torch))
-    return {name: zlib.crc32(repr(state).encode()) for name, state in streams}
+    """Of every global generator: equal if its state is."""
+    states = comparable(rng_states(torch))
+    return {name: zlib.crc32(repr(state).encode()) for name, state in states}
 
 
-def compare_streams(before: dict[str, int], now: dict[str, int]) -> None:
+def compare_rng_states(before: dict[str, int], now: dict[str, int]) -> None:
     """Raises Diverged."""
     for name in before.keys() | now.keys():
         if before.get(name) != now.get(name):

@@ -10,7 +10,7 @@ import pytest
 CHILD = """
 import gc, os, sys
 from types import SimpleNamespace
-from hasten.inside.forked_children import freeze_again, spare_cuda_objects
+from hasten.inside.process.forked_children import freeze_again, spare_cuda_objects
 from hasten.inside.techniques.support.frozen_collector import FrozenCollector
 
 uses_cuda, is_garbage, enabled = (word == "True" for word in sys.argv[1:4])

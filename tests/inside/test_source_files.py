@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hasten.inside.worker.source_files import SourceFiles
+from hasten.inside.source_files import SourceFiles
 
 NAMES = ("mine_beside", "mine_here", "mine_told", "mine_later", "mine_package", "mine_package.part")
 
@@ -96,7 +96,7 @@ def test_neither_python_nor_we_are_the_users_own(here: Path, monkeypatch: pytest
     monkeypatch.chdir("/")
     import json
 
-    from hasten.inside.worker import wire
+    from hasten.inside.process import wire
 
     found = SourceFiles("/train.py", module=False).new()
     assert json.__file__ not in found
@@ -132,7 +132,7 @@ def test_a_module_that_imports_on_demand_is_not_asked(here: Path) -> None:
 def test_the_main_program_is_the_users_own_wherever_it_is_installed(
     here: Path, monkeypatch: pytest.MonkeyPatch, folder: str
 ) -> None:
-    monkeypatch.setattr("hasten.inside.worker.source_files.PACKAGE", str(here / "ours"))
+    monkeypatch.setattr("hasten.inside.source_files.PACKAGE", str(here / "ours"))
     script = here / folder / "train.py"
     beside = imported(here / folder / "mine_beside.py", "mine_beside")
     assert SourceFiles(str(script), module=False).is_local(str(script))

@@ -12,12 +12,7 @@ import socket
 import struct
 
 from ...records.codec import one_level
-from ...records.messages import (
-    Message,
-    UnknownMessage,
-    decode,
-    encode,
-)
+from ...records.messages import Message, UnknownMessage, decode, encode
 
 _HEADER = struct.Struct("!I")
 

@@ -10,10 +10,10 @@ import sysconfig
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from ..package import PACKAGE
+from .package import PACKAGE
 
 if TYPE_CHECKING:
-    from ..job import Job
+    from .job import Job
 
 _INSTALLED = {"site-packages", "dist-packages"}
 

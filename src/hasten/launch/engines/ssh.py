@@ -11,8 +11,8 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .engines.engine import Start, There
-from .pulse import deadline_of
+from ..pulse import deadline_of
+from .engine import Start, There
 
 REMOTE_ENTRY = Path(__file__).resolve().with_name("remote_entry.py")
 _OPTIONS = ("-T", "-o", "BatchMode=yes")

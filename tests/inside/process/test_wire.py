@@ -12,7 +12,7 @@ from typing import cast
 
 import pytest
 
-from hasten.inside.worker.wire import Hangup, Wire
+from hasten.inside.process.wire import Hangup, Wire
 from hasten.records.messages import ChildStarted, Message, Observe, TrainSteps, UnknownMessage
 
 from ...patience import PATIENCE_SECONDS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hasten.inside.worker.stacks import where_it_stands
+from hasten.inside.process.stacks import where_it_stands
 
 
 def test_the_innermost_call_comes_last() -> None:

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import hasten
+from hasten.inside import script_side
 from hasten.inside.observing.observer import Observer, RawStep
-from hasten.inside.worker import script_side
 
 
 class Listener:

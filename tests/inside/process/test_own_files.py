@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from hasten.inside.distributed.backends import kernel
-from hasten.inside.worker import own_files
+from hasten.inside.process import own_files
 from tests.attack.planted import NO_FILE, SECRET
 
 pytestmark = pytest.mark.attack("intruders")

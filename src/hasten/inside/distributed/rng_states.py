@@ -12,7 +12,7 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from ..random_state import State, another_seed, comparable, seed_streams, set_streams, state_of_streams
+from ..random_state import State, another_seed, comparable, rng_states, seed_generators, set_rng_states
 from ..seams import Call, Seams
 
 if TYPE_CHECKING:
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
 
 _APART = 0x7F4A7C15  # between the seeds of two ranks: more than scripts count up
 _MOST = 2**63
-_STREAMS = {"torch": ("torch", "devices"), "random": ("random",), "numpy": ("numpy",)}  # by seeding module
+_GENERATORS = {"torch": ("torch", "devices"), "random": ("random",), "numpy": ("numpy",)}  # by seeding module
 
 
 _NONE: frozenset[str] = frozenset()
-_ALL = frozenset(stream for streams in _STREAMS.values() for stream in streams)
-_LAYERS = frozenset(_STREAMS["torch"])  # what layers draw from
+_ALL = frozenset(generator for names in _GENERATORS.values() for generator in names)
+_LAYERS = frozenset(_GENERATORS["torch"])  # what layers draw from
 
 
-class Streams:
-    """All ranks draw the same until ``begin``; from then on torch's streams are each rank's own, since layers
+class RngStates:
+    """All ranks draw the same until ``begin``; from then on torch's are each rank's own, since layers
     draw from them for each sample. Python's and numpy's stay the same in all ranks: what a script draws from
     them is a choice for all samples.
 
-    Rank 0's own streams continue the script's, so it draws what one process would. Draws within ``shared``
+    Rank 0's own states continue the script's, so it draws what one process would. Draws within ``shared``
     are always the same in all ranks; those within ``own`` are the rank's own even before ``begin``.
     """
 
     def __init__(self, torch: ModuleType, rank: int) -> None:
         self._torch = torch
         self._rank = rank
-        self._aside: State | None = None  # the inactive state of each stream
-        self._owned = _NONE  # streams whose own state is active
+        self._aside: State | None = None  # the inactive state of each generator
+        self._owned = _NONE  # generators whose own state is active
         self._seeding = False
         self.begun = False
 
@@ -80,21 +80,21 @@ class Streams:
         changing = self._owned ^ wanted
         if not changing:
             return
-        now = state_of_streams(self._torch)
+        now = rng_states(self._torch)
         if self._aside is None:
             self._aside = self._beginning(now)
-        set_streams(self._torch, {**now, **{stream: self._aside[stream] for stream in changing}})
-        self._aside |= {stream: now[stream] for stream in changing}
+        set_rng_states(self._torch, {**now, **{generator: self._aside[generator] for generator in changing}})
+        self._aside |= {generator: now[generator] for generator in changing}
         self._owned = wanted
 
     def _beginning(self, now: State) -> State:
-        """The first state of this rank's own streams."""
+        """The first of this rank's own states."""
         if not self._rank:
             return dict(now)
         self._seeding = True
-        seed_streams(self._torch, seed_of(self._rank, self._torch.initial_seed()))
+        seed_generators(self._torch, seed_of(self._rank, self._torch.initial_seed()))
         self._seeding = False
-        return state_of_streams(self._torch)
+        return rng_states(self._torch)
 
     # ---- a script that saves a state and restores it
     def kept(self) -> Tensor:
@@ -115,7 +115,7 @@ class Streams:
 
     # ---- a script that seeds again
     def watch_seeding(self, seams: Seams) -> None:
-        """A script that seeds in every epoch means the order of samples, too: both streams are seeded, as the
+        """A script that seeds in every epoch means the order of samples, too: both states are seeded, as the
         only one is in one process.
         """
         owners = [
@@ -134,16 +134,16 @@ class Streams:
             given = args[0] if args else next(iter(kwargs.values()), None)
             if self._seeding or not self.begun or self._aside is None or not isinstance(given, int):
                 return result
-            now = state_of_streams(self._torch)
+            now = rng_states(self._torch)
             if self._rank:
                 apart = seed_of(self._rank, given)
                 original(apart % 2**32 if kind == "numpy" else apart)
-            mine = state_of_streams(self._torch)
-            if set(_STREAMS[kind]) <= self._owned:
-                self._aside |= {stream: now[stream] for stream in _STREAMS[kind]}
+            mine = rng_states(self._torch)
+            if set(_GENERATORS[kind]) <= self._owned:
+                self._aside |= {generator: now[generator] for generator in _GENERATORS[kind]}
             else:
-                self._aside |= {stream: mine[stream] for stream in _STREAMS[kind]}
-                set_streams(self._torch, now)
+                self._aside |= {generator: mine[generator] for generator in _GENERATORS[kind]}
+                set_rng_states(self._torch, now)
             return result
 
         return seed
@@ -151,7 +151,7 @@ class Streams:
     def shared_state(self) -> State:
         """RNG states that all ranks share."""
         with self.shared():
-            return state_of_streams(self._torch)
+            return rng_states(self._torch)
 
     def share_all(self) -> None:
         """From now on all draws are the same in all ranks."""
@@ -159,13 +159,15 @@ class Streams:
         self.begun = False
 
     def shared_digests(self) -> list[tuple[str, int]]:
-        """A digest of each shared stream, by its name. Devices are left out: they draw no order of samples,
-        and may have been initialised at different times.
+        """A digest of each shared state, by its generator. Devices are left out: they draw no order of
+        samples, and may have been initialised at different times.
         """
-        state = state_of_streams(self._torch)
+        state = rng_states(self._torch)
         if self._aside is not None:
-            state |= {stream: self._aside[stream] for stream in self._owned}
-        return [(name, zlib.crc32(pickle.dumps(one))) for name, one in comparable(state) if name in _STREAMS]
+            state |= {generator: self._aside[generator] for generator in self._owned}
+        return [
+            (name, zlib.crc32(pickle.dumps(one))) for name, one in comparable(state) if name in _GENERATORS
+        ]
 
 
 def seed_of(rank: int, seed: int) -> int:

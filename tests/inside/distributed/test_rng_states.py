@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from hasten.inside.distributed.drawing import Drawing
-from hasten.inside.distributed.random_streams import Streams
+from hasten.inside.distributed.rng_states import RngStates
 from hasten.inside.seams import Seams
 from hasten.records.ranks import Findings, LoaderKey
 
@@ -97,7 +97,7 @@ def test_what_is_shared_goes_on_as_if_nothing_else_were_drawn() -> None:
     for rank in (0, 1):
         torch.manual_seed(5)
         random.seed(5)
-        streams = Streams(torch, rank)
+        streams = RngStates(torch, rank)
         found = [(torch.rand(()).item(), random.random())]
         with streams.own():
             torch.rand(3 + rank)
@@ -114,7 +114,7 @@ def test_rank_0_draws_what_one_process_draws() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3).tolist()
     torch.manual_seed(5)
-    streams = Streams(torch, 0)
+    streams = RngStates(torch, 0)
     streams.begin()
     assert torch.rand(3).tolist() == expected
 
@@ -124,7 +124,7 @@ def test_a_script_that_seeds_anew_seeds_both(monkeypatch: pytest.MonkeyPatch) ->
     found = []
     try:
         for rank in (0, 1):
-            streams = Streams(torch, rank)
+            streams = RngStates(torch, rank)
             streams.begin()
             streams.watch_seeding(seams)
             torch.manual_seed(11)
@@ -165,7 +165,7 @@ def test_what_a_script_draws_is_all_ranks_unless_for_each_sample(draw: str, rows
     expected = eval(draw)
     for samples in (rows, 99):
         torch.manual_seed(5)
-        seams, streams = Seams(), Streams(torch, rank)
+        seams, streams = Seams(), RngStates(torch, rank)
         streams.begin()
         Drawing(streams, lambda: samples).install(seams)  # noqa: B023
         try:
@@ -183,7 +183,7 @@ def test_a_state_that_is_kept_is_the_one_that_orders_go_on_from() -> None:
     expected = torch.rand(3)
     for rank in (0, 1):
         torch.manual_seed(5)
-        seams, streams = Seams(), Streams(torch, rank)
+        seams, streams = Seams(), RngStates(torch, rank)
         streams.begin()
         Drawing(streams, lambda: 7).install(seams)
         try:

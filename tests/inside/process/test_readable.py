@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from hasten.inside.worker.readable import readable
+from hasten.inside.process.readable import readable
 
 
 @pytest.fixture(params=[None, 2000], ids=["a usual one", "above 1,023"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hasten.bench.comparing.stopwatch import Stopwatch
+from hasten.bench.workers.stopwatch import Stopwatch
 from hasten.records.spent import Spent
 
 
