@@ -15,16 +15,15 @@ from ..records.observation import Observation
 from ..records.plan import Plan, Settings
 from ..records.reasons import WhyNot
 from ..records.result import Refused
+from ..records.thresholds import LARGE_SHARE, LEAST_SHARE
 from ..records.whole_run import Breakdown, breakdown_of
 from .bounds import Bounds
 from .candidate import Candidate
 
 NOT_NAMED = "--only names others"
-_LARGE_SHARE = 0.3  # share of a step
 _LARGE_START = 0.2  # of a run: what shortens starts is tried early then
 _UNCLEAR = ("epoch turns", "other")
 _SURE = {"first batches", "garbage", *_UNCLEAR}  # other parts may not be recognised
-LEAST_SHARE = 0.01  # of a run: a smaller part cannot gain more, and is not tried
 
 
 def choose(
@@ -230,5 +229,5 @@ def _turn(
     shares = [cause.share for cause in causes if technique.name in cause.techniques]
     share, largest = max(shares, default=0.0), max((cause.share for cause in causes), default=0.0)
     fresh = technique.scope != "live"
-    late = fresh and (share < largest or share < _LARGE_SHARE)
+    late = fresh and (share < largest or share < LARGE_SHARE)
     return (late, technique.slow_to_set_up, -share, fresh, not carries, list(CATALOG).index(technique.name))

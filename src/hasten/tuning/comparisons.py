@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ..bench.base import Bench
-from ..bench.comparing.decisions import CLEAR_BELOW, LARGE_BELOW, tells
+from ..bench.comparing.decisions import LARGE_BELOW, tells
 from ..bench.comparing.statistics import combined
 from ..inside.techniques.catalog import CATALOG
 from ..records.plan import Plan, Settings
 from ..records.reasons import Reason, WhyNot
 from ..records.result import Refused, Tried
+from ..records.thresholds import CLEAR_BELOW
 from ..records.trial import Ratio, Seen, Trial, Unseen
 from .paying import ScriptLength
 from .reasons import reason_of, reason_together

@@ -14,6 +14,7 @@ from ..bench.script_bench import ScriptBench
 from ..errors import Refusal
 from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
+from ..records.thresholds import LARGE_SHARE
 from ..records.whole_run import breakdown_of
 from ..units import seconds_words
 from .budget import Budget
@@ -24,7 +25,6 @@ _GROWN = 1.3  # times the shortest honest tune: what a budget that nobody named 
 _SUGGESTED = 1.5
 _SEARCH_SECONDS = 110.0  # that the search has in a budget that nobody named
 _OUTSIDE_SECONDS = 60.0  # in addition, where evaluation takes a good part: it is compared by long stretches
-_GOOD_PART = 0.3  # of a run
 _LITTLE = 0.05  # of the budget, that the confirmation or the search may have less than foreseen
 _TENS = 10.0  # a budget grows by so many seconds
 _ON = 2.0  # times the budget, where nothing was found
@@ -112,6 +112,6 @@ def _enough(budget: Budget, observation: Observation) -> float:
     """The budget that leaves the search enough, in tens of seconds."""
     seconds, run = _SEARCH_SECONDS, observation.run
     if run is not None and breakdown_of(run).basis != "steps":
-        seconds += _OUTSIDE_SECONDS * (breakdown_of(run).share("evaluation") >= _GOOD_PART)
+        seconds += _OUTSIDE_SECONDS * (breakdown_of(run).share("evaluation") >= LARGE_SHARE)
     honest = _TENS * math.ceil(_GROWN * budget.least / _TENS) if budget.seconds < budget.least else 0.0
     return max(honest, budget.for_search(seconds))

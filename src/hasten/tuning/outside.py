@@ -15,12 +15,11 @@ from dataclasses import replace
 
 from ..records.plan import BASELINE, Plan
 from ..records.reasons import WhyNot
+from ..records.thresholds import LARGE_SHARE, LEAST_SHARE
 from ..records.trial import Unseen
 from .candidate import Candidate
-from .candidates import LEAST_SHARE
 from .comparisons import Comparisons
 
-LARGE_SHARE = 0.3  # share of a run
 GROWN_SHARE = 0.15  # of a run whose steps have become faster
 _TO_LOOK = 0.1  # of the time left, for a part that may not occur at all
 _LOOKED = 1 / 3  # of a comparison's time, for a part that is known to

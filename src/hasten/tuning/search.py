@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..bench.comparing.decisions import KEEP_BELOW, gains, is_slower
+from ..bench.comparing.decisions import gains, is_slower
 from ..inside.techniques.base import Technique
 from ..inside.techniques.catalog import CATALOG
 from ..inside.techniques.exclusion import Exclusion, against
 from ..records.plan import BASELINE, Plan
 from ..records.reasons import WhyNot
 from ..records.result import Refused, Tried
+from ..records.thresholds import KEEP_BELOW
 from .ablation import Ablation
 from .bounds import Bounds
 from .candidate import Candidate

@@ -12,8 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hasten.bench.comparing.decisions import (
-    CLEAR_BELOW,
-    KEEP_BELOW,
     LOOKS_MOST,
     SLOW,
     Effort,
@@ -38,6 +36,7 @@ from hasten.bench.comparing.decisions import (
     tells,
     worth_looking,
 )
+from hasten.records.thresholds import CLEAR_BELOW, KEEP_BELOW
 from hasten.records.trial import Ratio
 
 SPREAD = 0.036  # of the log ratio of two processes, as measured on a real machine

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
-from hasten.bench.comparing.decisions import KEEP_BELOW, count_to_keep, least_kept
+from hasten.bench.comparing.decisions import count_to_keep, least_kept
 from hasten.bench.comparing.statistics import (
     claim_probability,
     combined,
@@ -19,6 +19,7 @@ from hasten.bench.comparing.statistics import (
     t_probability,
     t_quantile,
 )
+from hasten.records.thresholds import KEEP_BELOW
 from hasten.records.trial import Ratio
 
 DEGREES = [*range(1, 31), 47, 100, 101, 250]

@@ -21,16 +21,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
+from ...records.thresholds import CLEAR_BELOW, KEEP_BELOW, SLOWER_ABOVE
 from ...records.trial import Ratio
 from .statistics import CLAIM_CONFIDENCE, excess_found, t_quantile
 
 # ---- the search
-KEEP_BELOW = 0.99  # the 95% interval ends below this: kept
 LARGE_BELOW = 0.9  # the interval ends below this: a gain that is worth a longer tune
-CLEAR_BELOW = 0.97  # it ends below this: a gain so clear that more of the comparison would not change it
 LIKELY_BELOW = 0.95  # of the value, where few pairs cannot be sure: worth a confirmation
 KNOWN_WITHIN = 0.01  # an interval so narrow tells all that the search needs
-SLOWER_ABOVE = 0.05  # of every log ratio, if there are two: both say slower, and by much
 _CLEARLY_WORSE = math.log(1.15)  # of every ABBA block: one is b against a, twice
 _GOOD_GAIN = 0.25  # what most of the larger gains of single techniques come to
 LEAST_TO_TELL = 3  # two values may agree by chance: they do not show which gains they could find

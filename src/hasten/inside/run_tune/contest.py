@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from statistics import fmean, median, stdev
 from typing import Literal
 
+from ...records.thresholds import CLEAR_BELOW, KEEP_BELOW, SLOWER_ABOVE
 from ..observing.observer import RawStep
 
 Verdict = Literal["", "faster", "no gain", "slower"]
@@ -18,9 +19,7 @@ Verdict = Literal["", "faster", "no gain", "slower"]
 A, B = False, True
 _ORDERS = ((A, B, B, A), (B, A, A, B))
 _LEAST, _MOST = 4, 10  # ABBA blocks
-_DROPPED_AFTER_ONE, _DROPPED_AFTER_TWO = math.log(1.3), math.log(1.05)
-_KEEP_BELOW = math.log(0.99)
-_CLEARLY_BELOW = math.log(0.97)
+_DROPPED_AFTER_ONE = math.log(1.3)
 _T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)  # Student's t by degrees of freedom, from 1
 
 
@@ -65,23 +64,23 @@ class Contest:
 
     @property
     def looks_faster(self) -> bool:
-        return self.ratio < math.exp(_CLEARLY_BELOW)
+        return self.ratio < CLEAR_BELOW
 
 
 def verdict_on(log_ratios: Sequence[float]) -> Verdict:
     """The verdict on these ABBA blocks; "" if more are needed."""
     count = len(log_ratios)
-    if max(log_ratios[:1]) > _DROPPED_AFTER_ONE or (count > 1 and min(log_ratios) > _DROPPED_AFTER_TWO):
+    if max(log_ratios[:1]) > _DROPPED_AFTER_ONE or (count > 1 and min(log_ratios) > SLOWER_ABOVE):
         return "slower"
     if count < _LEAST:
         return ""
     middle = fmean(log_ratios)
     half = _T95[min(count - 2, len(_T95) - 1)] * stdev(log_ratios) / math.sqrt(count)
-    if middle + half < (_CLEARLY_BELOW if count < _MOST else _KEEP_BELOW):
+    if middle + half < math.log(CLEAR_BELOW if count < _MOST else KEEP_BELOW):
         return "faster"
     if middle - half > 0.0:
         return "slower"
-    return "no gain" if middle - half > _KEEP_BELOW or count >= _MOST else ""
+    return "no gain" if middle - half > math.log(KEEP_BELOW) or count >= _MOST else ""
 
 
 def step_seconds(steps: Sequence[RawStep], cycle: int, usual: tuple[int, int]) -> float | None:

@@ -12,10 +12,10 @@ from ...records.observation import Step
 from ...records.phases import usual_phases
 from ...records.plan import Plan, Settings
 from ...records.run_tuning import RunTuning
+from ...records.thresholds import LEAST_SHARE
 from ..techniques.base import Technique
 from ..techniques.catalog import CATALOG
 
-_LEAST_SHARE = 0.01  # of a step: shortening less gives a gain too small to see in a run
 _SETTINGS = 2  # of a technique
 _PROOF_SECONDS = 1.0
 _SLOW_SECONDS = 60.0  # what the set-up of a technique may take that is slow to set up (it compiles)
@@ -45,7 +45,7 @@ def promising(facts: Facts, tuning: RunTuning, plan: Plan) -> list[Trying]:
         if not settings:
             continue
         share = sum(shares.get(phase, 0.0) for phase in technique.phases)
-        if facts.on_cpu and technique.phases and shares and share < _LEAST_SHARE:
+        if facts.on_cpu and technique.phases and shares and share < LEAST_SHARE:
             continue
         trying = Trying(technique, settings[:_SETTINGS], _setup_seconds(technique, facts))
         found.append((trying.setup_seconds, -share, len(found), trying))

@@ -43,6 +43,7 @@ from typing import Any
 
 from ...records.facts import Facts
 from ...records.plan import Settings
+from ...records.thresholds import LEAST_SHARE
 from ...records.trial import Proof
 from ...records.whole_run import breakdown_of
 from ...saying import say
@@ -59,7 +60,6 @@ from .support.safetensors_files import File, defer_files
 from .support.snapshots import Record, Snapshot
 from .support.waiting_for_saves import let_others_wait
 
-_LEAST_SHARE = 0.01  # of a run
 _MEMORY_SHARE = 4  # this part of the memory that is free
 _TWICE = 2  # a content is made before it is bytes
 
@@ -94,7 +94,7 @@ class AsyncSave(Technique):
         if not breakdown.part("saving").count:
             return ["the script was not seen to save anything"]
         share = breakdown.share("saving")
-        if share < _LEAST_SHARE:
+        if share < LEAST_SHARE:
             return [f"saving takes {share:.1%} of a run"]
         return [_elsewhere(run.saved_elsewhere, share)] if run.saved_elsewhere else []
 

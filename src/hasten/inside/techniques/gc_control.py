@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
+from ...records.thresholds import LEAST_SHARE
 from ...records.trial import Proof
 from ...records.whole_run import breakdown_of
 from ...saying import say
@@ -45,7 +46,6 @@ from .support.frozen_collector import OLD, FrozenCollector
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
-_LEAST_SHARE = 0.01  # of a run
 _WARM_UP = 2  # steps, in which an optimizer makes its state
 _COST = 0.005  # of the time, that collections of everything may take
 _LOOK_EACH = 32  # steps
@@ -87,7 +87,7 @@ class GcControl(Technique):
         if run is None:
             return [*reasons, "where the time of a run goes was not watched"]
         share = breakdown_of(run).share("garbage")
-        if share < _LEAST_SHARE:
+        if share < LEAST_SHARE:
             reasons.append(f"collections take {share:.1%} of a run")
         return reasons
 

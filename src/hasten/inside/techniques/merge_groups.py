@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ...records.facts import Facts
 from ...records.phases import phase_share
 from ...records.plan import Settings
+from ...records.thresholds import LEAST_SHARE
 from ...records.trial import Proof
 from ..internals.compiler import runs_compiled
 from ..observing.parameter_groups import Group, Merging, why_not_merged
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 LEAST_GROUPS = 8
-_LEAST_SHARE = 0.01  # of a step
 
 
 class MergeGroups(Technique):
@@ -63,7 +63,7 @@ class MergeGroups(Technique):
         if not saved:
             return [f"each of {most.groups} parameter groups has hyperparameters of its own"]
         bound = saved * phase_share(facts.observation, "optimizer")
-        if facts.observation.steps and bound < _LEAST_SHARE:
+        if facts.observation.steps and bound < LEAST_SHARE:
             return [f"it could save {bound:.1%} of a step at most: the update takes no more"]
         return []
 
