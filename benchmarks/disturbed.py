@@ -84,15 +84,17 @@ def of_example(example: str, budget: float, tunes: int) -> Iterator[dict[str, An
             yield {**row, "of_quiet": of_quiet, "log_ratios": trial.log_ratios if trial is not None else ()}
 
 
-def tuned(script: Script, budget: float, seed: int, options: Sequence[str] = ()) -> dict[str, Any]:
+def tuned(
+    script: Script, budget: float, seed: int, options: Sequence[str] = (), fresh: bool = True
+) -> dict[str, Any]:
     """What a tune found, and how long it took. It runs apart: what we start are others to it. ``options``:
-    more of the command's.
+    more of the command's. ``fresh``: nothing is reused from earlier tunes in this folder.
     """
     began = time.monotonic()
     words = [
         "tune",
         "--quiet",
-        "--fresh",
+        *(["--fresh"] if fresh else []),
         "--budget",
         str(budget),
         "--seed",

@@ -20,6 +20,7 @@ from . import (
     known_effects,
     runs,
     search,
+    second_tune,
     slow_processes,
     turning_units,
 )
@@ -58,6 +59,7 @@ def main() -> None:
         "known-effects": known_effects_words(known),
         "false-wins": false_wins_words(),
         "search": search_summary(rows_of(search.FILE)),
+        "second-tune": second_tune.summary(rows_of(second_tune.FILE)),
         **guard_page.parts(pyplot(), save),
         "guard-cnns": guard_cnns.summary(rows_of(guard_cnns.FILE)),
         "guard-kinds": guard_kinds.summary(rows_of(guard_kinds.FILE), rows_of(guard_cnns.FILE)),
