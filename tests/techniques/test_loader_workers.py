@@ -388,3 +388,76 @@ def test_batches_that_lie_ready_after_a_pause_are_known() -> None:
     assert LoaderWorkers.ahead({"count": 2}) == 4
     assert LoaderWorkers.ahead({"count": 0}) == 0
     assert batches_ahead(Plan({"loader_workers": {"count": 2}, "bf16": {}})) == 4
+
+
+# ---- a data set that the script changes while it reads it
+class Growing(Dataset[Any]):
+    """Samples of a difficulty that the script sets as it trains."""
+
+    def __init__(self) -> None:
+        self.difficulty = 1
+        self.transform = Scaled()
+
+    def __len__(self) -> int:
+        return SIZE
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return self.transform(torch.full((3,), float(index * self.difficulty))), os.getpid()
+
+
+class Scaled:
+    def __init__(self) -> None:
+        self.by = [1.0, 1.0]
+
+    def __call__(self, values: torch.Tensor) -> torch.Tensor:
+        return values * self.by[0]
+
+
+def make_harder(dataset: Growing) -> None:
+    dataset.difficulty += 1
+
+
+def scale(dataset: Growing) -> None:
+    dataset.transform.by = [2.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [(make_harder, "Growing.difficulty"), (scale, "Growing.transform.by[0]")],
+)
+@pytest.mark.parametrize("after", [1, 3, 6])
+def test_a_data_set_that_changes_within_an_epoch_is_left_to_the_script(
+    started: Start,
+    capsys: pytest.CaptureFixture[str],
+    change: Callable[[Growing], None],
+    name: str,
+    after: int,
+) -> None:
+    now, dataset = started(KEPT), Growing()
+    read = DataLoader(dataset, batch_size=4)
+    for number, _ in enumerate(read, 1):
+        if number == after:
+            change(dataset)
+    proof = now.proof()
+    assert not proof.effective
+    assert name in proof.evidence
+    assert f"the script changes {name} within an epoch" in capsys.readouterr().err
+    assert processes(read) == {os.getpid()}
+
+
+def test_what_changes_between_two_epochs_reaches_the_workers(started: Start) -> None:
+    now, dataset = started(KEPT), Growing()
+    read = DataLoader(dataset, batch_size=SIZE)
+    for epoch in (1, 2, 3):
+        dataset.difficulty = epoch
+        ((values, pids),) = read
+        assert values[1, 0] == epoch
+        assert os.getpid() not in pids
+    assert now.proof().effective
+
+
+def test_a_script_with_workers_of_its_own_sees_what_it_always_did(started: Start) -> None:
+    now, dataset = started({"count": 2}), Growing()
+    for _ in DataLoader(dataset, batch_size=4, num_workers=1):
+        make_harder(dataset)
+    assert now.proof().effective

@@ -33,6 +33,7 @@ from ..internals.loaders import (
 from ..seams import Call
 from ..training import Training
 from .kept_workers import KeptWorkers
+from .read_ahead import ReadAhead
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
@@ -51,12 +52,19 @@ Choose = Callable[["DataLoader[object]"], "Mapping[str, object] | None"]
 
 class LoaderOverride:
     """Wraps ``DataLoader.__iter__``; ``batches`` counts those that came from iterators with other options.
-    ``kept``: needed where options let workers stay.
+    ``kept``: needed where options let workers stay; ``ahead`` watches passes that the script
+    would read itself.
     """
 
-    def __init__(self, training: Training, choose: Choose, kept: KeptWorkers | None = None) -> None:
+    def __init__(
+        self,
+        training: Training,
+        choose: Choose,
+        kept: KeptWorkers | None = None,
+        ahead: ReadAhead | None = None,
+    ) -> None:
         self.batches = 0
-        self._kept = kept
+        self._kept, self._ahead = kept, ahead
         self._training = training
         self._torch = training.torch
         self._choose = choose
@@ -93,6 +101,8 @@ class LoaderOverride:
             if "num_workers" in options and own["num_workers"] and not workers_of(iterator):
                 put_pass(iterator, iter(indices_of(iterator)))
             self._made.add(iterator)
+            if self._ahead is not None and not own["num_workers"]:
+                self._ahead.begins(iterator)
             return iterator
 
         return __iter__
@@ -147,9 +157,18 @@ class LoaderOverride:
         return int(empty.random_(generator=loader.generator).item())
 
     def _counting(self, original: Call) -> Call:
+        ahead = self._ahead
+
         def _next_data(iterator: LoaderIterator) -> object:
-            batch = original(iterator)
+            try:
+                batch = original(iterator)
+            except StopIteration:
+                if ahead is not None:
+                    ahead.ended(iterator)
+                raise
             self.batches += iterator in self._made
+            if ahead is not None:
+                ahead.gave(iterator)
             return batch
 
         return _next_data

@@ -13,8 +13,9 @@ The risk is ``exact`` if making samples is proven deterministic, otherwise ``dra
 RNG states. There are cases that ``exact`` cannot cover. A script that gives its loader a generator, and
 leaves an epoch within its last few batches, draws from it earlier than without workers. So does a sampler
 that draws from the global RNG state batch by batch; and one that looks at how the training goes, at losses
-for example, is asked a few batches too early. What a script changes of its data set within an epoch reaches
-the workers with the next one.
+for example, is asked a few batches too early. What a script changes of its data set within an epoch does not
+reach the workers before the next one: where plain values are changed (``read_ahead``), the technique says so
+and leaves that loader to the script from the next pass on.
 
 Sources: https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading,
 https://docs.pytorch.org/docs/stable/notes/randomness.html#dataloader
@@ -39,6 +40,7 @@ from ..internals.loaders import reads_indices
 from ..observing.batches import tensors_in
 from ..samples.kept_workers import KeptWorkers
 from ..samples.loader_override import LoaderOverride, context_of, is_forked, workers
+from ..samples.read_ahead import ReadAhead
 from ..samples.sampling_proof import chain
 from ..training import Training
 from .base import Risk, Technique, conflicting
@@ -68,6 +70,7 @@ class LoaderWorkers(Technique):
 
     def __init__(self) -> None:
         self._override: LoaderOverride | None = None
+        self._ahead = ReadAhead()
         self._settings: Settings = {}
         self._home = os.getpid()
         self._why_not: dict[str, None] = {}
@@ -168,7 +171,7 @@ class LoaderWorkers(Technique):
             if os.getpid() != self._home or not torch.is_grad_enabled():
                 return None
             try:
-                reason = self._reason(loader)
+                reason = self._ahead.why_not(loader) or self._reason(loader)
                 if not reason:
                     return self._options(torch, loader)
             except Exception as error:  # what the script's own objects raise when they are looked at
@@ -176,7 +179,7 @@ class LoaderWorkers(Technique):
             self._why_not[reason] = None
             return None
 
-        self._override = LoaderOverride(training, choose, KeptWorkers(training))
+        self._override = LoaderOverride(training, choose, KeptWorkers(training), self._ahead)
 
     def _options(self, torch: ModuleType, loader: DataLoader[object]) -> dict[str, object]:
         context = self._context(loader)
@@ -216,8 +219,10 @@ class LoaderWorkers(Technique):
         """Counts the batches that came from worker processes as they were asked for."""
         batches = self._override.batches if self._override is not None else 0
         made_by = f"{self._settings.get('count', 0)} worker processes"
-        evidence = "; ".join([f"{batches} batches came from {made_by}", *self._why_not])
-        return Proof(self.name, batches > 0, evidence)
+        changed = self._ahead.reasons
+        reasons = dict.fromkeys([*changed, *self._why_not])
+        evidence = "; ".join([f"{batches} batches came from {made_by}", *reasons])
+        return Proof(self.name, batches > 0 and not changed, evidence)
 
     @classmethod
     def by_hand(cls, settings: Settings) -> str:
