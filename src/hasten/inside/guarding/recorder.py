@@ -77,7 +77,7 @@ class Recorder:
 
     def step_ended(self, step: RawStep) -> None:
         """Add the step to the trace."""
-        drawn = hashlib.blake2b(repr(self._rng()).encode(), digest_size=12)
+        drawn = hashlib.blake2b(repr(self._random_state()).encode(), digest_size=12)
         self._steps.append(
             StepTrace(
                 optimizer=step.optimizer,
@@ -97,7 +97,7 @@ class Recorder:
         self._printed.forget()
         self._batches, self._samples, self._modes = [], [], []
 
-    def _streams(self) -> object:
+    def _random_state(self) -> object:
         """The RNG states; with ranks, the shared ones, which are those that one process has."""
         this_rank = self._training.this_rank
         with this_rank.rng.shared() if this_rank is not None else nullcontext():
