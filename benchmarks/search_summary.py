@@ -29,6 +29,7 @@ class Judged:
     found: float | None
     regret: Ratio | None  # the time under what was found over that under the best
     seconds: float  # of the tune, guard and confirmation included
+    found_seconds: float  # after which what was found lay on disk, to stay
     exhaustive_seconds: float
     optuna_seconds: float | None
     score: float | None
@@ -81,11 +82,21 @@ def judged(script: str, searched: Searched) -> Iterator[Judged]:
             found=found,
             regret=searched.regret(plan),
             seconds=tune["seconds"],
+            found_seconds=found_after(tune),
             exhaustive_seconds=everything,
             optuna_seconds=seconds_to(as_good, curves, everything) if as_good and curves else None,
             score=score([searched.curve(tune)], table, drawn),
             optuna_score=score(curves, table, drawn) if curves else None,
         )
+
+
+def found_after(tune: Row) -> float:
+    """The seconds from which on the best plan so far was the one that the tune ended with."""
+    curve = [(seconds, Plan.from_json(plan)) for seconds, plan in tune["curve"]]
+    found = Plan.from_json(tune["plan"])
+    others = [number for number, (_, plan) in enumerate(curve) if plan != found]
+    after = others[-1] + 1 if others else 0
+    return float(curve[after][0] if after < len(curve) else tune["seconds"])
 
 
 def summary(rows: Sequence[Row]) -> str:
@@ -101,9 +112,9 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 _HEAD = (
-    "| script | plans | best | found | regret (95%) | tune | over trying all | Optuna to as good | "
-    "tune over Optuna | score | Optuna's score | missed |",
-    "|---|---|---|---|---|---|---|---|---|---|---|---|",
+    "| script | plans | best | found | regret (95%) | found after | tune | over trying all | "
+    "Optuna to as good | tune over Optuna | score | Optuna's score | missed |",
+    "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
 )
 
 
@@ -114,6 +125,7 @@ def _line(one: Judged) -> str:
         _times_words(one.best),
         _times_words(one.found),
         _regret_words(one.regret),
+        f"{one.found_seconds:.0f} s",
         f"{one.seconds:.0f} s",
         f"{one.of_exhaustive:.2f} of {one.exhaustive_seconds:.0f} s",
         f"{one.optuna_seconds:.0f} s" if one.optuna_seconds is not None else "-",

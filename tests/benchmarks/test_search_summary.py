@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from benchmarks.search_rows import Searched, newest
 from benchmarks.search_space import plans_of, to_json
-from benchmarks.search_summary import NOT_MEASURED, Judged, judged, summary
+from benchmarks.search_summary import NOT_MEASURED, Judged, found_after, judged, summary
 
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Ratio
@@ -161,9 +161,15 @@ def test_the_table_says_what_was_found_and_what_is_missed() -> None:
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     assert cells[:4] == ["train", "16", "1.97x", "1.95x"]
     assert cells[4].startswith("+1.0% (")
-    assert cells[5:9] == ["10 s", "0.06 of 160 s", "60 s", "0.17"]
+    assert cells[5:10] == ["2 s", "10 s", "0.06 of 160 s", "60 s", "0.17"]
     assert cells[-1] == "nothing"
     assert where == "Measured on Pencil and Paper, torch 2.13.0, hasten abc."
+
+
+def test_found_is_what_stayed() -> None:
+    turned = tune(NEXT, 10.0, [(0.0, BASELINE), (2.0, NEXT), (4.0, BEST), (6.0, NEXT), (10.0, NEXT)])
+    late = tune(NEXT, 10.0, [(0.0, BASELINE), (4.0, BEST)])
+    assert [found_after(one) for one in (turned, late, tune(BASELINE, curve=[(0.0, BASELINE)]))] == [6, 10, 0]
 
 
 def test_the_worst_of_several_comparisons_is_the_regret() -> None:
