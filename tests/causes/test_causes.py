@@ -160,11 +160,20 @@ def test_what_is_padding_is_not_told_as_compute_too(share: float, order: list[st
 
 def test_an_update_that_is_not_fused() -> None:
     optimizers = (an_optimizer(name="SGD"), an_optimizer(name="Adam"), an_optimizer(name="Adam"))
-    cause = optimizer.look(facts_with({"optimizer": 0.2}, optimizers=optimizers))
+    cause = optimizer.look(facts_with({"optimizer": 0.2}, optimizers=optimizers, step_said=True))
     assert cause is not None
     assert cause.share == pytest.approx(0.2)
     assert cause.techniques == ("fused_optimizer",)
     assert cause.evidence == "20% of a step is the update by Adam, SGD, not fused"
+
+
+def test_an_optimizer_that_makes_no_step_is_not_named() -> None:
+    """As of a script that creates one of each kind, and trains with the one that was asked for."""
+    facts = facts_with({"optimizer": 0.2}, optimizers=(an_optimizer(name="Adagrad"), an_optimizer()))
+    stepping = tuple(replace(step, signature=(1, 1, 1)) for step in facts.observation.steps)
+    cause = optimizer.look(replace(facts, observation=replace(facts.observation, steps=stepping)))
+    assert cause is not None
+    assert cause.evidence == "20% of a step is the update by Adam, not fused"
 
 
 def test_an_update_that_has_no_other_form_is_told_as_it_is() -> None:
@@ -205,7 +214,7 @@ def test_groups_that_are_few_or_all_differ_are_no_cause() -> None:
 
 def test_one_of_two_optimizers_not_fused_is_a_cause() -> None:
     optimizers = (an_optimizer(fused=True), an_optimizer())
-    assert optimizer.look(facts_with({"optimizer": 0.2}, optimizers=optimizers)) is not None
+    assert optimizer.look(facts_with({"optimizer": 0.2}, optimizers=optimizers, step_said=True)) is not None
 
 
 def test_more_threads_than_the_quota_lets_run() -> None:

@@ -11,7 +11,7 @@ _MANY_GROUPS = 8
 
 
 def look(facts: Facts) -> Cause | None:
-    optimizers = facts.observation.optimizers
+    optimizers = facts.observation.stepping
     share = phase_share(facts.observation, "optimizer")
     apart = max((o.groups for o in optimizers if o.distinct_groups < o.groups >= _MANY_GROUPS), default=0)
     all_fused = all(optimizer.fused for optimizer in optimizers)

@@ -195,6 +195,15 @@ class Observation:
         return tuple(loader for loader in self.loaders if loader.training)
 
     @property
+    def stepping(self) -> tuple[Optimizer, ...]:
+        """The optimizers that made the watched steps, of all that the script created; all, where that is not
+        known.
+        """
+        numbers = sorted({step.signature[0] for step in self.steps})
+        known = numbers and numbers[0] >= 0 and numbers[-1] < len(self.optimizers)
+        return tuple(self.optimizers[n] for n in numbers) if known and not self.step_said else self.optimizers
+
+    @property
     def evaluated(self) -> bool:
         """Whether an evaluation was seen."""
         return self.run is not None and self.run.part("evaluation").count > 0
