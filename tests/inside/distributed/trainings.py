@@ -14,6 +14,7 @@ from hasten.inside.job import Job, Ranks
 from hasten.launch.local import render
 from hasten.machine import this_machine
 from hasten.records.ranks import Findings, LoaderKey
+from hasten.records.run_pace import WatchedRun
 
 from ...patience import PATIENCE_SECONDS
 from .ranks import Ended, all_ended
@@ -68,6 +69,7 @@ def training(
     memory: bool = False,
     sync_batch_norm: bool = False,
     rehearsal: str = "",
+    watched: WatchedRun | None = None,
 ) -> Iterator[list[subprocess.Popen[str]]]:
     """The script in ``size`` ranks; of size 0 it is one worker that is no rank. All are gone at the end."""
     script = write(folder, source)
@@ -83,7 +85,7 @@ def training(
             )  # fmt: skip
             job = Job(
                 argv=(str(script),), machine=this_machine(), seed=SEED, rehearsal=rehearsal,
-                ranks=ranks if size else None,
+                ranks=ranks if size else None, watched=watched,
             )  # fmt: skip
             argv, environment = render(job, {**os.environ, "PYTHONHASHSEED": "0"})
             process = subprocess.Popen(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from hasten.inside.run_watch.causes import Spell, causes, where
+from hasten.inside.run_watch.causes import Spell, causes, straggler, where
 from hasten.inside.run_watch.rules import Slower
 from hasten.inside.run_watch.words import slower_words
 from hasten.records.run_facts import RunFacts
@@ -33,6 +34,11 @@ def spell(
 
 
 FIRST = spell()
+EVEN = {"rank 0": 0.010, "rank 1": 0.011, "rank 2": 0.010}
+
+
+def with_ranks(own: dict[str, float], of: Spell) -> Spell:
+    return replace(of, own=own)
 
 
 def slow(**changes: Any) -> Spell:
@@ -152,3 +158,30 @@ def test_the_line_says_how_much_since_when_and_why(
     found: Slower, seen: list[str], place: str, line: str
 ) -> None:
     assert slower_words(found, seen, place) == line
+
+
+# ---- ranks
+@pytest.mark.parametrize(
+    ("first", "own", "name"),
+    [
+        (EVEN, {**EVEN, "rank 1": 0.021}, "rank 1"),
+        (EVEN, {**EVEN, "rank 1": 0.013}, ""),  # that explains too little
+        (EVEN, {name: seconds + 0.010 for name, seconds in EVEN.items()}, ""),  # all of them are slower
+        ({**EVEN, "rank 1": 0.020}, {**EVEN, "rank 1": 0.021}, ""),  # it was before
+        ({}, {**EVEN, "rank 1": 0.021}, "rank 1"),  # it is not known what it took before
+        (EVEN, {}, ""),
+        ({}, {"rank 0": 0.030}, ""),
+    ],
+)
+def test_the_rank_that_others_wait_for(first: dict[str, float], own: dict[str, float], name: str) -> None:
+    before, now = with_ranks(first, FIRST), with_ranks(own, slow())
+    assert straggler(before, now, LONGER) == name
+    told = [line for line in causes(before, now, LONGER, WAITED) if "ranks" in line]
+    assert len(told) == bool(name)
+
+
+def test_a_rank_that_is_slow_from_the_start_is_found_too() -> None:
+    now = with_ranks({**EVEN, "rank 2": 0.021}, slow())
+    assert causes(None, now, LONGER, None)[0] == (
+        "the other ranks wait for rank 2, which takes 10 ms longer for its part of a step"
+    )

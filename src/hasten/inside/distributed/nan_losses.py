@@ -15,6 +15,7 @@ from ..job import Hosts
 from ..observing.backward_call import OF_AUTOGRAD, read_call
 from ..seams import Call, Seams
 from .communication import Communication
+from .own_time import rank_words
 
 
 class NanOfRanks:
@@ -33,16 +34,13 @@ class NanOfRanks:
         whose = [n for n, (one,) in enumerate(self._communication.gathered(has).tolist()) if one]
         if self._communication.rank:
             return
-        who = ", ".join(f"rank {rank}{self._at(rank)}" for rank in whose)
+        who = ", ".join(rank_words(rank, self._hosts) for rank in whose)
         if len(whose) == self._communication.size > 1:
             who = "all ranks"
         say(
             f"hasten: the loss is NaN in step {steps + 1}, from the part of the batch of {who}; the training "
             "goes on, as it would in one process"
         )
-
-    def _at(self, rank: int) -> str:
-        return f" on host {self._hosts.names[self._hosts.of(rank)]}" if self._hosts is not None else ""
 
 
 def watch_losses(seams: Seams, found: Callable[[int], None]) -> None:

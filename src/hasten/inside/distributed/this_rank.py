@@ -61,7 +61,8 @@ class ThisRank:
         self.averaging = Averaging(self.communication, self.parameters)
         self.evaluation = SharedEvaluation(self.communication, lambda: self.slicer.in_step, fail)
         apart = not ranks.sync_batch_norm
-        self.watch = Watch(Watched(training, self.rng, self.parameters, apart), self.communication)
+        watched = Watched(training, self.rng, self.parameters, apart)
+        self.watch = Watch(watched, self.communication, ranks.hosts)
         self._parting = Parting(self.communication, fail)
         self._nan = NanOfRanks(self.communication, ranks.hosts)
         self.checks = SpotChecks(self) if checked and can_check(findings.device) else None

@@ -13,7 +13,9 @@ from collections.abc import Sequence
 
 import torch
 
+from ..job import Hosts
 from .communication import Communication
+from .own_time import OwnTime
 from .watched import FULL, KINDS, LIGHT, RATES, SAMPLE, Watched, fingerprint
 
 SHARE = 0.001  # of the time, for each of the two comparisons that are not made in each pass
@@ -27,8 +29,9 @@ _ROUNDING_OTHERWISE = 1e-2
 class Watch:
     """``told`` and ``heard`` are called before and after the message of each backward pass."""
 
-    def __init__(self, watched: Watched, communication: Communication) -> None:
+    def __init__(self, watched: Watched, communication: Communication, hosts: Hosts | None = None) -> None:
         self._watched, self._communication = watched, communication
+        self.own_time = OwnTime(communication.rank, communication.size, hosts)
         self._clocks = {LIGHT: _Clock(), FULL: _Clock()}
         self._now: list[str] = []  # kinds that this pass's message compares
         self._last_equal: dict[str, int] = {}  # kind -> step at which it was compared last, and was equal
@@ -54,12 +57,14 @@ class Watch:
                 for kind in kinds:
                     prints[KINDS.index(kind)] = self._fingerprint(kind)
                 clock.took(time.perf_counter() - began, self._pass_seconds)
-        return prints, [clock.wish for clock in self._clocks.values()]
+        return prints, [*(clock.wish for clock in self._clocks.values()), *self.own_time.told()]
 
-    def heard(self, unequal: Sequence[int], wishes: Sequence[float], step: int) -> str:
+    def heard(self, unequal: Sequence[int], sums: Sequence[float], step: int) -> str:
         """What differs, in words; "" if nothing does. ``unequal``: the places of differing fingerprints;
-        ``wishes``: the sums of what ``told`` returned; ``step``: the number of steps that have ended.
+        ``sums``: of what ``told`` returned; ``step``: the number of steps that have ended.
         """
+        wishes, own = sums[: len(self._clocks)], sums[len(self._clocks) :]
+        self.own_time.heard(own, step)
         for clock, wish in zip(self._clocks.values(), wishes, strict=True):
             clock.agreed(math.ceil(wish / self._communication.size))
         apart = [KINDS[place] for place in unequal]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...records.run_facts import RunFacts
-from ...units import bytes_words
+from ...units import bytes_words, seconds_words
 
 _LEAST_CPUS = 0.2  # more than others used before
 _SPARE_CPUS = 0.5  # with this many idle, nothing is disturbed
@@ -39,6 +39,7 @@ class Spell:
     phases: Mapping[str, float]
     steps_until: int = 0  # steps of the run at its end
     collecting: float | None = None
+    own: Mapping[str, float] = field(default_factory=dict)  # seconds of each rank's own, by its name
 
     @property
     def seconds(self) -> float:
@@ -80,11 +81,27 @@ def causes(first: Spell | None, slow: Spell, longer: float, waited: float | None
     that slows any run down counts. ``longer``: extra seconds of a step; ``waited``: seconds that it waited
     for data before, None if unknown.
     """
-    found = [*_processors(first, slow), *_memory(first, slow), *_waiting(slow, longer, waited)]
+    found = [*_straggling(first, slow, longer)]
+    found += [*_processors(first, slow), *_memory(first, slow), *_waiting(slow, longer, waited)]
     collecting = slow.collecting
     if collecting is not None and collecting * slow.step_seconds >= _PART_OF_IT * longer:
         found.append(f"Python's garbage collector takes {collecting:.0%} of the time")
     return found
+
+
+def straggler(first: Spell | None, slow: Spell, longer: float) -> str:
+    """The rank that the others wait for, if that is most of what steps take longer; "" if there is none."""
+    if len(slow.own) < 2:
+        return ""
+    name = max(slow.own, key=lambda rank: slow.own[rank])
+    then = first.own.get(name) if first is not None else None
+    grown = slow.own[name] - then if then is not None else longer
+    return name if min(grown, _behind(slow, name)) >= _PART_OF_IT * longer else ""
+
+
+def _behind(slow: Spell, name: str) -> float:
+    """By how many seconds a step of this rank's own is longer than any other's."""
+    return slow.own[name] - max(seconds for rank, seconds in slow.own.items() if rank != name)
 
 
 def where(first: Spell | None, slow: Spell, longer: float) -> str:
@@ -94,6 +111,13 @@ def where(first: Spell | None, slow: Spell, longer: float) -> str:
     grown = {name: seconds - first.phases.get(name, 0.0) for name, seconds in slow.phases.items()}
     most = max(grown, key=lambda name: grown[name])
     return _PHASES[most] if grown[most] >= _MOST_OF_IT * longer else ""
+
+
+def _straggling(first: Spell | None, slow: Spell, longer: float) -> Iterator[str]:
+    name = straggler(first, slow, longer)
+    if name:
+        behind = seconds_words(_behind(slow, name))
+        yield f"the other ranks wait for {name}, which takes {behind} longer for its part of a step"
 
 
 def _processors(first: Spell | None, slow: Spell) -> Iterator[str]:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from statistics import median
+from typing import TYPE_CHECKING
 
 from ...machine.run_facts import run_facts
 from ...records.run_facts import RunFacts
@@ -20,9 +21,12 @@ from ..job import Job
 from ..observing.observer import RawStep, clock
 from ..training import Training
 from .blocks import Block, Blocks
-from .causes import Spell, causes, where
+from .causes import Spell, causes, straggler, where
 from .rules import Pace, Slower
 from .words import slower_words
+
+if TYPE_CHECKING:
+    from ..distributed.own_time import OwnTime
 
 
 class RunWatch:
@@ -72,6 +76,8 @@ class RunWatch:
         if event in ("learns", "suspects"):
             self._phases.clear()
             self._began = self._read(self._process)
+            if (ranks := self._own_time) is not None:
+                ranks.begin()
             if event == "suspects":
                 self._collections.begin()
             return
@@ -90,9 +96,9 @@ class RunWatch:
             return
         first, slow = None if found.from_start else self._first, self._spell(self._collections.end())
         waited = self._waited_when_tuned if first is None else first.phases["data"]
-        place = (
-            "" if self._on_gpu() else where(first, slow, found.longer)
-        )  # a GPU's time shows where it is waited for
+        # a GPU's time shows where it is waited for, and a slow rank's in the others
+        elsewhere = self._on_gpu() or straggler(first, slow, found.longer)
+        place = "" if elsewhere else where(first, slow, found.longer)
         say(f"hasten: {slower_words(found, causes(first, slow, found.longer, waited), place)}")
         self._ends()
 
@@ -106,7 +112,8 @@ class RunWatch:
         assert self._began is not None
         names = self._phases[0]
         phases = {name: median(one[name] for one in self._phases) for name in names}
-        spell = Spell(self._began, self._read(self._process), phases, self._steps, collecting)
+        own = self._own_time.usual() if self._own_time is not None else {}
+        spell = Spell(self._began, self._read(self._process), phases, self._steps, collecting, own)
         self._stop_looking()
         return spell
 
@@ -121,6 +128,12 @@ class RunWatch:
             self._stop_looking()
 
     # ---- the training
+    @property
+    def _own_time(self) -> OwnTime | None:
+        """Of all ranks, if there are several."""
+        rank = self._training.this_rank
+        return rank.watch.own_time if rank is not None else None
+
     def _on_gpu(self) -> bool:
         firsts = (next(root.parameters(), None) for root in self._training.roots)
         return any(one is not None and one.device.type != "cpu" for one in firsts)

@@ -14,7 +14,7 @@ from pathlib import Path
 from ..pulse import deadline_of
 from .engine import Start, There
 
-REMOTE_ENTRY = Path(__file__).resolve().with_name("remote_entry.py")
+REMOTE_ENTRY = Path(__file__).resolve().parents[1] / "remote_entry.py"
 _OPTIONS = ("-T", "-o", "BatchMode=yes")
 _ASKS = 4  # that stay without an answer before a host counts as lost
 
