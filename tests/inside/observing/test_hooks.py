@@ -250,7 +250,9 @@ def test_a_profiler_that_records_stacks_survives_the_look(watch: Watch) -> None:
     with torch.profiler.profile(with_stack=True) as profiler:
         model(torch.randn(8, 4)).sum().backward()
         optimizer.step()
-    assert "nn.Module: Linear_0" in {event.name for event in profiler.events()}
+    names = {event.name for event in profiler.events()}
+    assert "aten::addmm" in names
+    assert "nn.Module: Linear_0" in names or torch.__version__.startswith("2.9.")  # which names no modules
 
 
 def test_modules_are_looked_at_only_until_all_is_found(watch: Watch) -> None:
