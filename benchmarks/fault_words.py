@@ -39,7 +39,11 @@ WORDS = {
         "a host like others: Slurm and mpirun meet elsewhere; rank 0's host is named",
     ),
     "disk full on one host": ("the error of the script, as an exception in one rank", _SAME),
-    "straggler": ("all wait for it in each step, up to `--group-timeout`; nothing is said", _SAME),
+    "straggler": (
+        "all wait for it in each step, up to `--group-timeout`; where steps become slower under a plan, ranks of "
+        "hasten's own name it",
+        _SAME,
+    ),
     "clock step": ("nothing: deadlines go by clocks that cannot be set", _SAME),
     "two jobs on one port": (
         "the second is refused, the first goes on; unasked, hasten draws a port for each job",
