@@ -40,8 +40,8 @@ WORDS = {
     ),
     "disk full on one host": ("the error of the script, as an exception in one rank", _SAME),
     "straggler": (
-        "all wait for it in each step, up to `--group-timeout`; where steps become slower under a plan, ranks of "
-        "hasten's own name it",
+        "all wait for it in each step, up to `--group-timeout`; where steps become slower under a plan, "
+        "ranks of hasten's own name it",
         _SAME,
     ),
     "clock step": ("nothing: deadlines go by clocks that cannot be set", _SAME),
