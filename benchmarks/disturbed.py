@@ -85,18 +85,18 @@ def of_example(example: str, budget: float, tunes: int) -> Iterator[dict[str, An
 
 
 def tuned(
-    script: Script, budget: float, seed: int, options: Sequence[str] = (), fresh: bool = True
+    script: Script, budget: float | None, seed: int, options: Sequence[str] = (), fresh: bool = True
 ) -> dict[str, Any]:
     """What a tune found, and how long it took. It runs apart: what we start are others to it. ``options``:
-    more of the command's. ``fresh``: nothing is reused from earlier tunes in this folder.
+    more of the command's. ``budget``: None leaves it to the tune; ``fresh``: nothing is reused from earlier
+    tunes in this folder.
     """
     began = time.monotonic()
     words = [
         "tune",
         "--quiet",
         *(["--fresh"] if fresh else []),
-        "--budget",
-        str(budget),
+        *(["--budget", str(budget)] if budget is not None else []),
         "--seed",
         str(seed),
         "--json",

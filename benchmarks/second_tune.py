@@ -4,7 +4,8 @@
     python -m benchmarks.second_tune --summary                     # what was measured so far
 
 In a folder of its own each script is tuned, and tuned again with the same arguments: the second tune reads
-the journal of the first, compares what that left open, and confirms in fresh processes as always. Rows are
+the journal of the first, compares what that left open, as far as half the time allows, and confirms in fresh
+processes as always. Rows are
 appended to ``benchmarks/results/second_tune.jsonl``. Nothing else may run on the machine meanwhile. It fails
 where a second tune took more than half the time, or where one of the two failed.
 """
@@ -20,7 +21,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from hasten.cli.tune import DEFAULT_BUDGET
 from hasten.examples import path
 from hasten.machine import this_machine
 from hasten.scripts.workspace import find_script
@@ -44,7 +44,9 @@ def main() -> None:
     )
     parser.add_argument("scripts", nargs="*", default=tuple(CASES), metavar="SCRIPT")
     parser.add_argument("--pairs", type=int, default=1, help="of tunes, of each script")
-    parser.add_argument("--budget", type=float, default=DEFAULT_BUDGET, metavar="SECONDS", help="of a tune")
+    parser.add_argument(
+        "--budget", type=float, metavar="SECONDS", help="of each tune (default: what a tune takes unasked)"
+    )
     parser.add_argument("--summary", action="store_true", help="measure nothing")
     parser.add_argument("--file", type=Path, default=FILE)
     arguments = parser.parse_args()
@@ -59,7 +61,7 @@ def main() -> None:
         raise SystemExit(f"more than {BAR:.0%} of the first tune's time, or failed: {', '.join(missed)}")
 
 
-def pair(name: str, budget: float) -> Row:
+def pair(name: str, budget: float | None) -> Row:
     script, arguments = CASES[name]
     with tempfile.TemporaryDirectory() as folder, inside(folder):
         found = find_script(str(script), list(arguments))

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from hasten.bench.comparing.steps import Rhythm
+from hasten.bench.script_bench import ScriptBench
 from hasten.records.plan import BASELINE
 from hasten.report.progress import Silent
 from hasten.scripts.workspace import find_script
@@ -27,6 +31,16 @@ class Told(Silent):
     def grown(self, budget: float, nothing_found: bool = False) -> None:
         self.budgets.append(budget)
         self.nothing_found.append(nothing_found)
+
+
+RHYTHM = Rhythm(0, 0, 1, 0.01)
+
+
+def a_bench(pair_steps: int) -> ScriptBench:
+    """That knows what costs are, and nothing else."""
+    bench: Any = Known()
+    bench.pairs, bench.begins = SimpleNamespace(steps_needed=pair_steps), None
+    return bench  # type: ignore[no-any-return]
 
 
 @pytest.fixture
@@ -71,6 +85,27 @@ def test_what_is_slow_to_set_up_takes_no_time_from_the_search(
     assert told.budgets == ([budget.seconds] if grows else [])
     assert not any(told.nothing_found)
     assert 200 <= budget.seconds <= max(200.0, most)
+
+
+@pytest.mark.parametrize(
+    ("before", "most", "then"),
+    [(190.0, 600.0, 95.0), (None, 600.0, 200.0), (190.0, 0.0, 200.0), (900.0, 600.0, 200.0)],
+)
+def test_half_of_what_an_earlier_tune_took_is_enough_where_nobody_names_a_budget(
+    before: float | None, most: float, then: float, request_of: TuneRequest
+) -> None:
+    budget, told = Budget(200.0), Told()
+    allowance = Allowance(budget, replace(request_of, budget_most=most), told)
+    allowance.divide(observation(), RHYTHM, a_bench(10), before)
+    assert (budget.seconds, told.budgets) == (then, [])
+    assert allowance.search_on() is (before is None)
+
+
+def test_it_is_longer_where_half_is_too_short_for_an_honest_answer(request_of: TuneRequest) -> None:
+    budget, told = Budget(200.0), Told()
+    Allowance(budget, request_of, told).divide(observation(), RHYTHM, a_bench(10), 20.0)
+    assert budget.least < budget.seconds < 100
+    assert told.budgets == [budget.seconds]
 
 
 def test_a_search_that_had_its_time_ends_when_something_slow_is_found(request_of: TuneRequest) -> None:

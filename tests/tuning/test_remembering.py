@@ -61,6 +61,35 @@ def test_a_second_tune_measures_what_the_first_has_not(paper: Paper) -> None:
     assert not any(row.earlier for row in first.tried)
 
 
+class Remembered(Silent):
+    def __init__(self) -> None:
+        self.budgets: list[float] = []
+
+    def remembered(self, comparisons: int, budget: float) -> None:
+        self.budgets.append(budget)
+
+
+@pytest.mark.parametrize(
+    ("state", "most", "shorter"),
+    [("finished", 600.0, True), ("finished", 0.0, False), ("interrupted", 600.0, False)],
+)
+def test_a_budget_that_nobody_named_is_half_of_what_an_earlier_tune_took(
+    paper: Paper, state: str, most: float, shorter: bool
+) -> None:
+    """Of one that came to a result: one that was stopped has left something to do."""
+    paper.effects = EFFECTS
+    first, _ = measured(paper)
+    if state == "interrupted":
+        change("UPDATE tunes SET state = 'interrupted', result = NULL")
+    else:
+        change("UPDATE tunes SET result = json_set(result, '$.tune_seconds', 120.0)")
+    told = Remembered()
+    again = tune(replace(request(), budget_most=most), told)
+    assert again.plan == first.plan
+    (budget,) = told.budgets
+    assert budget == 60 if shorter else budget >= 150
+
+
 def test_a_script_is_the_same_however_its_path_is_typed(paper: Paper) -> None:
     paper.effects = EFFECTS
     for path in ("train.py", os.path.abspath("train.py")):

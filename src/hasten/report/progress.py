@@ -33,6 +33,9 @@ class Silent:
     def grown(self, budget: float, nothing_found: bool = False) -> None:
         pass
 
+    def remembered(self, comparisons: int, budget: float) -> None:
+        pass
+
     def stage(self, text: str) -> None:
         pass
 
@@ -84,6 +87,13 @@ class Lines(Silent):
             else "an honest answer takes longer here"
         )
         self._done(f"{why}: the budget is {budget:.0f} s (--budget sets another)")
+
+    def remembered(self, comparisons: int, budget: float) -> None:
+        words = f"earlier tunes made {comparisons} comparisons (--fresh measures them again)"
+        if budget < self._budget:
+            words += f", so the budget is {budget:.0f} s (--budget sets another)"
+        self._budget = budget
+        self.stage(words)
 
     def stage(self, text: str) -> None:
         self._remark = ""

@@ -28,6 +28,7 @@ _OUTSIDE_SECONDS = 60.0  # in addition, where evaluation takes a good part: it i
 _LITTLE = 0.05  # of the budget, that the confirmation or the search may have less than foreseen
 _TENS = 10.0  # a budget grows by so many seconds
 _ON = 2.0  # times the budget, where nothing was found
+_AGAIN = 0.5  # times what an earlier tune took: it made the comparisons that this one begins with
 
 
 @dataclass
@@ -38,16 +39,24 @@ class Allowance:
     request: TuneRequest
     progress: Progress
     _searched_on: bool = field(default=False, init=False)
+    _for_search: float = field(default=_SEARCH_SECONDS, init=False)
 
-    def divide(self, observation: Observation, rhythm: Rhythm, bench: ScriptBench) -> None:
+    def divide(
+        self, observation: Observation, rhythm: Rhythm, bench: ScriptBench, before: float | None = None
+    ) -> None:
         """Divide the budget. If it is too short for an honest answer, or leaves the search too little to find
-        one, because the start or steps are slow, it grows.
+        one, because the start or steps are slow, it grows. ``before``: seconds that an earlier tune of the
+        same training took, whose comparisons are known: one that nobody named is half as long then.
 
         Raises Refusal if it is still too short.
         """
         budget, request = self.budget, self.request
+        if before is not None and request.budget_most:
+            budget.seconds = min(budget.seconds, _AGAIN * before)
+            self._for_search, self._searched_on = 0.0, True
         budget.divide(observation, bench.pairs.steps_needed, bench, bench.begins)
-        grown = max(budget.least, min(_enough(budget, observation), request.budget_most))
+        enough = _enough(budget, observation, self._for_search)
+        grown = max(budget.least, min(enough, request.budget_most))
         if budget.seconds < grown <= request.budget_most:
             self._grow(grown)
             budget.divide(observation, bench.pairs.steps_needed, bench, bench.begins)
@@ -64,7 +73,7 @@ class Allowance:
         of its confirmation takes long. ``had``: seconds that the search has taken.
         """
         budget = self.budget
-        wanted = min(_SEARCH_SECONDS - had, budget.search_left(BASELINE))
+        wanted = min(self._for_search - had, budget.search_left(BASELINE))
         if wanted <= 0 or wanted - budget.search_left(plan) <= _LITTLE * budget.seconds:
             return
         grown = before = budget.seconds
@@ -108,10 +117,12 @@ class Allowance:
         self.progress.grown(seconds, nothing_found)
 
 
-def _enough(budget: Budget, observation: Observation) -> float:
+def _enough(budget: Budget, observation: Observation, for_search: float = _SEARCH_SECONDS) -> float:
     """The budget that leaves the search enough, in tens of seconds."""
-    seconds, run = _SEARCH_SECONDS, observation.run
-    if run is not None and breakdown_of(run).basis != "steps":
-        seconds += _OUTSIDE_SECONDS * (breakdown_of(run).share("evaluation") >= LARGE_SHARE)
     honest = _TENS * math.ceil(_GROWN * budget.least / _TENS) if budget.seconds < budget.least else 0.0
-    return max(honest, budget.for_search(seconds))
+    if not for_search:
+        return honest
+    run = observation.run
+    if run is not None and breakdown_of(run).basis != "steps":
+        for_search += _OUTSIDE_SECONDS * (breakdown_of(run).share("evaluation") >= LARGE_SHARE)
+    return max(honest, budget.for_search(for_search))

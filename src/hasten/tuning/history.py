@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,12 +105,22 @@ _TRIALS = (
 )
 
 
-def earlier_trials(request: TuneRequest, identity: Mapping[str, Any]) -> list[Trial]:
-    """The search comparisons of the last day for the same training as ``identity``, in the order in which
-    they ended: the same script with the same arguments and local modules, on this machine, with these
-    versions. Nothing from before a tune that was asked to forget it. Unreadable ones are left out.
+@dataclass(frozen=True)
+class Earlier:
+    """What tunes of the same training left. ``trials``: the comparisons of their searches, in the order in
+    which they ended; ``seconds``: what the last tune took that found a gain or none, None if none did.
+    """
 
-    Raises UnsafeFile if the journal is not ours.
+    trials: Sequence[Trial] = ()
+    seconds: float | None = None
+
+
+def earlier_tunes(request: TuneRequest, identity: Mapping[str, Any]) -> Earlier:
+    """Those of the last day, for the same training as ``identity``: the same script with the same arguments
+    and local modules, on this machine, with these versions. Nothing from before a tune that was asked to
+    forget it. Unreadable comparisons are left out.
+
+    Raises UnsafeFile if the journal is not ours, HastenError where a result cannot be read.
     """
     path, now = Workspace(request.script).journal_path, time.time()
     with closing(JournalFile(path, "ro")) as file:
@@ -120,9 +130,12 @@ def earlier_trials(request: TuneRequest, identity: Mapping[str, Any]) -> list[Tr
             )
             same = _of_the_same(tunes, request, identity)
             rows = [row for number in same for row in file.read(_TRIALS, (number, now - _DAY_SECONDS, now))]
+            results = [result for number in same if (result := _result(path, file, number)) is not None]
         except sqlite3.Error as error:
             raise told(path, error) from None
-    return [trial for (text,) in rows if (trial := _trial(text)) is not None]
+    trials = [trial for (text,) in rows if (trial := _trial(text)) is not None]
+    answered = [result.tune_seconds for result in results if result.outcome in ("gain", "no-gain")]
+    return Earlier(trials, answered[-1] if answered else None)
 
 
 def _of_the_same(

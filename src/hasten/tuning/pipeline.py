@@ -44,7 +44,7 @@ from .conclusion import Found, conclude, too_early, unconfirmed, versions_of
 from .confirming import beside, failed_with, fallback, left_out, next_best, settled, without_evaluations
 from .deadline import Clock
 from .dividing import Allowance
-from .history import identity_of
+from .history import Earlier, identity_of
 from .journal import Journal
 from .keeping import Keeping, keeping_for
 from .paying import ScriptLength
@@ -141,12 +141,13 @@ class _Tune:
 
         quiet = quiet_here(self.budget.patience, self.progress)
         with ScriptBench(self.trials, rhythm, facts.observation.start_seconds, quiet) as bench:
-            self.allowance.divide(facts.observation, rhythm, bench)
+            logged = LoggedBench(bench, self.trials, self.workspace, self.journal)
+            earlier = self._earlier(facts, logged)
+            self.allowance.divide(facts.observation, rhythm, bench, earlier.seconds)
             quiet.patience = self.budget.patience
             length = ScriptLength(rhythm.steps_in_all)
-            logged = LoggedBench(bench, self.trials, self.workspace, self.journal)
             keeping = keeping_for(self.request, self.workspace, facts, self.sources)
-            remembering = self._remembering(facts, logged)
+            remembering = self._remembering(logged, earlier)
             bounds = Bounds.seen(facts)
             search, longer = self._searched(candidates, remembering, length, keeping, bounds)
             keeping.found(search.found)
@@ -217,13 +218,16 @@ class _Tune:
         search.run(candidates)
         return search, time_left.longer()
 
-    def _remembering(self, facts: Facts, logged: LoggedBench) -> RememberingBench:
-        """``logged``, with what earlier tunes of the same training measured."""
+    def _earlier(self, facts: Facts, logged: LoggedBench) -> Earlier:
+        """What tunes of the same training left, unless that is to be forgotten."""
         logged.identify(versions=versions_of(facts))
-        earlier = [] if self.request.fresh else logged.earlier(self.request)
-        found = RememberingBench(logged, earlier)
+        return Earlier() if self.request.fresh else logged.earlier(self.request)
+
+    def _remembering(self, logged: LoggedBench, earlier: Earlier) -> RememberingBench:
+        """``logged``, with what earlier tunes measured."""
+        found = RememberingBench(logged, earlier.trials)
         if len(found):
-            self.progress.stage(f"earlier tunes made {len(found)} comparisons (--fresh measures them again)")
+            self.progress.remembered(len(found), self.budget.seconds)
         return found
 
     def _accuracy(self, facts: Facts) -> Accuracy:

@@ -22,6 +22,9 @@ class Progress(Protocol):
         found so far.
         """
 
+    def remembered(self, comparisons: int, budget: float) -> None:
+        """So many comparisons are known from earlier tunes; the budget is now this many seconds."""
+
     def stage(self, text: str) -> None:
         """A new part of the work begins."""
 

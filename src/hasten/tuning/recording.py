@@ -23,7 +23,7 @@ from ..records.plan import Plan
 from ..records.result import TuneResult
 from ..records.trial import Seen, Trial, Unseen
 from ..scripts.workspace import Workspace
-from .history import earlier_trials
+from .history import Earlier, earlier_tunes
 from .journal import Journal
 from .request import TuneRequest
 
@@ -120,11 +120,11 @@ class LoggedBench:
         except sqlite3.Error as error:
             self.lost = self.lost or why_lost(error, self._workspace.journal_path)
 
-    def earlier(self, request: TuneRequest) -> list[Trial]:
-        """What earlier tunes of the same training measured; nothing if the journal cannot be read."""
+    def earlier(self, request: TuneRequest) -> Earlier:
+        """What earlier tunes of the same training left; nothing if the journal cannot be read."""
         with suppress(HastenError):
-            return earlier_trials(request, self._journal.identity)
-        return []
+            return earlier_tunes(request, self._journal.identity)
+        return Earlier()
 
     def _write(self, folder: Path, trial: Trial, purpose: str) -> None:
         safe_files.make_folder(folder)  # somebody may have deleted everything meanwhile
