@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from hasten.bench.comparing.course import Course, _period, comes_by, course_of, rarest
-from hasten.bench.comparing.steps import Rhythm, rhythm_of
+from hasten.bench.comparing.steps import STEPS, Rhythm, rhythm_of
 from hasten.records.observation import Step
 from tests.bench.made_up import step
 
@@ -120,6 +121,17 @@ def test_evaluations_that_every_step_has_are_none_that_come_by() -> None:
     assert comes_by(step(evaluations=3), "evaluation", usual)
     assert comes_by(step(evaluations=3), "garbage", usual)
     assert not comes_by(step(evaluations=3), "epoch turns", usual)
+
+
+def test_collections_of_a_training_without_epochs_are_compared_over_any_steps() -> None:
+    """As of a solver's loop that makes its own batches: it never comes to an epoch's turn."""
+    endless = replace(RHYTHM, unit=STEPS)
+    steps = [step(1.2) for _ in range(40)]
+    assert cuts(steps, ("garbage",)) is None
+    course = course_of(steps, ("garbage",), endless, late=2)
+    assert course is not None
+    assert course.cuts == (10, 11, 12)
+    assert course_of(steps, ("evaluation",), endless) is None
 
 
 @pytest.mark.attack("truth")

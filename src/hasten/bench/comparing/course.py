@@ -47,7 +47,7 @@ class Course:
 
 def comes_by(step: Step, part: str, rhythm: Rhythm) -> bool:
     """Whether ``part`` fell into the step. Collections are not known by single steps: for them, any step into
-    which something else fell.
+    which something else fell; in a training without epochs any step, as nothing is put off to their turns.
     """
     if part == _EVALUATION:
         return step.evaluations > rhythm.evaluations
@@ -55,7 +55,7 @@ def comes_by(step: Step, part: str, rhythm: Rhythm) -> bool:
         return step.restarts > rhythm.restarts
     if part == _SAVING:
         return step.saves > rhythm.saves
-    return not rhythm.regular(step)
+    return not rhythm.regular(step) or not rhythm.has_epochs
 
 
 def is_told(part: str) -> bool:

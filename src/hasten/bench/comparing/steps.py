@@ -58,6 +58,11 @@ class Rhythm:
         return self.cycle_seconds >= _SLOW_SECONDS
 
     @property
+    def has_epochs(self) -> bool:
+        """Whether the training reads a loader, so that epochs can be seen."""
+        return self.unit == LOADED
+
+    @property
     def warmup_cycles(self) -> int:
         """Untimed cycles in which a process warms up."""
         fitting = int(_WARMUP_SECONDS / max(1e-9, self.cycle_seconds))
