@@ -445,6 +445,13 @@ def test_a_data_set_that_changes_within_an_epoch_is_left_to_the_script(
     assert processes(read) == {os.getpid()}
 
 
+def test_what_is_no_number_has_not_changed(started: Start) -> None:
+    now, dataset = started(KEPT), Growing()
+    dataset.best = float("nan")  # type: ignore[attr-defined]
+    list(DataLoader(dataset, batch_size=4))
+    assert now.proof().effective
+
+
 def test_what_changes_between_two_epochs_reaches_the_workers(started: Start) -> None:
     now, dataset = started(KEPT), Growing()
     read = DataLoader(dataset, batch_size=SIZE)

@@ -33,7 +33,7 @@ PARAMETERS = (
         help="time to spend, guard and confirmation included: seconds, or a part of the training, as 5% "
         f"(where an earlier tune saw its end) or '5% of 2h' (default {DEFAULT_BUDGET:.0f}; up to "
         f"{DEFAULT_MOST:.0f} if an honest answer takes longer, or nothing was found yet; less than half of "
-        "what a tune of the same training took within the last day)",
+        "what a tune took that found a gain for the same training within the last day)",
     ),
     click.Option(
         ["--risk"],

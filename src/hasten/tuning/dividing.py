@@ -46,7 +46,8 @@ class Allowance:
     ) -> None:
         """Divide the budget. If it is too short for an honest answer, or leaves the search too little to find
         one, because the start or steps are slow, it grows. ``before``: seconds that an earlier tune of the
-        same training took, whose comparisons are known: one that nobody named is less than half as long then.
+        same training took that found a gain, and whose comparisons are known: one that nobody named is less
+        than half as long then.
 
         Raises Refusal if it is still too short.
         """

@@ -47,6 +47,7 @@ def identity_of(request: TuneRequest, stage: Stage, sources: Sources) -> dict[st
         "nproc": request.nproc,
         "backend": request.backend,
         "fresh": request.fresh,
+        "budget_named": not request.budget_most,
     }
 
 
@@ -108,7 +109,8 @@ _TRIALS = (
 @dataclass(frozen=True)
 class Earlier:
     """What tunes of the same training left. ``trials``: the comparisons of their searches, in the order in
-    which they ended; ``seconds``: what the last tune took that found a gain or none, None if none did.
+    which they ended; ``seconds``: what the last tune took that found a gain, and whose budget nobody had
+    named; None if there is none.
     """
 
     trials: Sequence[Trial] = ()
@@ -130,12 +132,13 @@ def earlier_tunes(request: TuneRequest, identity: Mapping[str, Any]) -> Earlier:
             )
             same = _of_the_same(tunes, request, identity)
             rows = [row for number in same for row in file.read(_TRIALS, (number, now - _DAY_SECONDS, now))]
-            results = [result for number in same if (result := _result(path, file, number)) is not None]
+            unasked = [number for number, text, _ in tunes if _known(text).get("budget_named") is False]
+            results = [_result(path, file, number) for number in same if number in unasked]
         except sqlite3.Error as error:
             raise told(path, error) from None
     trials = [trial for (text,) in rows if (trial := _trial(text)) is not None]
-    answered = [result.tune_seconds for result in results if result.outcome in ("gain", "no-gain")]
-    return Earlier(trials, answered[-1] if answered else None)
+    gains = [result.tune_seconds for result in results if result is not None and result.outcome == "gain"]
+    return Earlier(trials, gains[-1] if gains else None)
 
 
 def _of_the_same(

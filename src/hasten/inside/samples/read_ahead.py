@@ -74,13 +74,17 @@ class ReadAhead:
     def _look(self, iterator: LoaderIterator, one: _Pass) -> None:
         dataset = dataset_of(iterator)
         now = plain_values(dataset)
-        name = next((name for name in now if now[name] != one.values.get(name, now[name])), "")
+        name = next((name for name in now if _differ(one.values.get(name, now[name]), now[name])), "")
         if name and self.changed.get(dataset) is None:
             self.changed.put(dataset, name)
             say(
                 f"hasten: {_words(name)}: this epoch has samples that were made with its former value. "
                 "From the next epoch on the script reads its data itself"
             )
+
+
+def _differ(then: object, now: object) -> bool:
+    return now is not then and now != then  # a NaN is not equal to itself
 
 
 def _words(changed: str) -> str:
