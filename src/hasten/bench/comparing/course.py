@@ -88,7 +88,7 @@ def course_of(
     process is warm, and last from one occurrence to the next, if the part leaves no work behind. ``last``:
     there will be no more steps, so shorter stretches must do.
     """
-    part, least = rarest(steps, parts, rhythm), max(_WARMUP_STEPS, late)
+    part, least = rarest(steps, parts, rhythm), max(_warmup_steps(rhythm), late)
     marks = [n for n, step in enumerate(steps, 1) if n > 1 and comes_by(step, part, rhythm)]
     period = _period(marks)
     if len(marks) < 2 or period is None:
@@ -111,6 +111,11 @@ def course_of(
     if last and period == 1 and len(marks) <= count * joined:
         count, joined = (2, (len(marks) - 1) // 2) if len(marks) > 2 else (1, 1)
     return course(marks[: count * joined + 1 : joined]) if len(marks) > count * joined else None
+
+
+def _warmup_steps(rhythm: Rhythm) -> int:
+    """Where any steps do, slow ones need no more than in other comparisons."""
+    return _WARMUP_STEPS if rhythm.has_epochs else min(_WARMUP_STEPS, rhythm.warmup_cycles * rhythm.cycle)
 
 
 def seconds_to_see(each: float) -> float:
