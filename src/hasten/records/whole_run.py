@@ -39,6 +39,7 @@ class Part:
     where: tuple[str, ...] = ()  # "train.py:41", slowest first, if known
     folders: tuple[str, ...] = ()  # folders that files were saved into, if known
     occasions: int = 0  # how often with a step in between; 0: not known
+    longest: float = 0.0  # seconds of the longest occurrence
 
 
 ENDLESS_STEPS = 10_000_000  # of an epoch: a sampler that says so is made to go on until the script stops
@@ -109,7 +110,7 @@ def breakdown_of(run: WatchedRun) -> Breakdown:
         return Breakdown("run", run.parts)
     if run.epochs and run.whole_epochs:
         return Breakdown("epochs", run.whole_epochs)
-    often = (part for part in run.parts if part.name not in _ONCE)
+    often = (_without_longest(part) for part in run.parts if part.name not in _ONCE)
     return Breakdown(
         "steps", tuple(part for part in often if part.name in _WITH_EACH_STEP or _came_again(part))
     )
@@ -118,6 +119,13 @@ def breakdown_of(run: WatchedRun) -> Breakdown:
 def _came_again(part: Part) -> bool:
     """Two evaluations with no step in between, of two data sets, do not say how often they come."""
     return (part.occasions or part.count) > 1
+
+
+def _without_longest(part: Part) -> Part:
+    """Garbage without its longest collection: one of all objects may not come again for hours."""
+    if part.name != "garbage" or not part.count:
+        return part
+    return replace(part, seconds=max(0.0, part.seconds - part.longest), count=part.count - 1)
 
 
 def named(parts: tuple[Part, ...], name: str) -> Part:

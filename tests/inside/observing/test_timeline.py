@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -211,6 +212,20 @@ def test_evaluations_with_no_step_in_between_do_not_say_how_often_they_come(
     evaluation = run.part("evaluation")
     assert (evaluation.count, evaluation.occasions) == (2 * occasions, occasions)
     assert (breakdown_of(run).share("evaluation") > 0) == (occasions > 1)
+
+
+def test_one_collection_among_steps_does_not_say_how_often_it_comes(script: Script) -> None:
+    script.begins(60)
+    script.batch()
+    script.trains()
+    script.timeline.collected(9.0)
+    script.timeline.collected(1.0)
+    script.trains()
+    run = script.timeline.watched(ended=False)
+    assert run.part("garbage").seconds == 10.0
+    assert breakdown_of(run).part("garbage").seconds == 1.0
+    ended = replace(run, ended=True)
+    assert breakdown_of(ended).part("garbage").seconds == 10.0
 
 
 def test_an_evaluation_that_reads_ahead_is_one(script: Script) -> None:

@@ -13,7 +13,7 @@ class Sum:
     """Seconds, and how often, by the line that led there. ``steps``: the training's."""
 
     def __init__(self, steps: Sum | None = None) -> None:
-        self.seconds, self.count, self.samples = 0.0, 0, 0
+        self.seconds, self.count, self.samples, self.longest = 0.0, 0, 0, 0.0
         self._steps, self._latest = steps, -1  # how many steps had ended when it came the last time
         self.occasions = 0
         self.each: list[float] = []
@@ -24,6 +24,7 @@ class Sum:
         """``folder``: the one written into."""
         self.seconds += seconds
         self.count += 1
+        self.longest = max(self.longest, seconds)
         if self._steps is not None and self._latest != self._steps.count:
             self.occasions, self._latest = self.occasions + 1, self._steps.count
         self.samples += samples
@@ -36,9 +37,10 @@ class Sum:
 
     def part(self, name: str) -> Part:
         lines = sorted(self.lines, key=lambda line: -self.lines[line])[:_LINES_TOLD]
-        where, folders = tuple(lines), tuple(self.folders)
-        each = tuple(self.each)
-        return Part(name, self.seconds, self.count, each, self.samples, where, folders, self.occasions)
+        return Part(
+            name, self.seconds, self.count, tuple(self.each), self.samples,
+            tuple(lines), tuple(self.folders), self.occasions, self.longest,
+        )  # fmt: skip
 
 
 def sums_of_a_run() -> dict[str, Sum]:
