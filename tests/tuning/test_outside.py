@@ -102,6 +102,25 @@ def test_the_largest_share_comes_first() -> None:
     assert [b for _, b in bench.asked] == [plan_of("later"), plan_of("later", "quick")]
 
 
+class SlowBench(ScriptedBench):
+    """Each comparison of steps takes a minute at least; none needs the deadline's clock."""
+
+    def foreseen(self, a: Plan, b: Plan) -> float:
+        return 0.0 if "quick" in b.techniques else 60.0
+
+
+@pytest.mark.parametrize(("minutes", "first"), [(3, "fast"), (1, "quick")])
+def test_where_there_is_no_time_for_all_steps_a_fifth_of_the_run_comes_first(
+    minutes: int, first: str
+) -> None:
+    """A latent SDE lost a quarter to garbage; bf16 and compile took the time there was, at 1.1 s a step."""
+    bench = SlowBench({"fast": 0.9, "late": 0.9, "quick": 0.8}, outside=EVALUATION, share=0.2)
+    search_over(bench, Deadline(60.0 * minutes)).run(
+        [candidate("fast"), candidate("late"), of("quick", "evaluation")]
+    )
+    assert bench.asked[0] == (BASELINE, plan_of(first))
+
+
 @pytest.mark.parametrize("share", [0.009, 0.0])
 def test_what_can_give_no_percent_is_not_compared(share: float) -> None:
     bench = ScriptedBench({"quick": 0.5}, outside=EVALUATION, share=share)

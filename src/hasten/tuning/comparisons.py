@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -10,11 +10,12 @@ from ..bench.base import Bench
 from ..bench.comparing.decisions import LARGE_BELOW, tells
 from ..bench.comparing.statistics import combined
 from ..inside.techniques.catalog import CATALOG
-from ..records.plan import Plan, Settings
+from ..records.plan import BASELINE, Plan, Settings
 from ..records.reasons import Reason, WhyNot
 from ..records.result import Refused, Tried
 from ..records.thresholds import CLEAR_BELOW
 from ..records.trial import Ratio, Seen, Trial, Unseen
+from .candidate import Candidate
 from .paying import ScriptLength
 from .reasons import reason_of, reason_together
 
@@ -124,6 +125,11 @@ class Comparisons:
     def _fits(self, seconds: float) -> bool:
         left = self._deadline.left
         return left > 0 and left >= seconds
+
+    def has_time_for(self, candidates: Sequence[Candidate]) -> bool:
+        """Whether the shortest comparisons of them all fit into the time left, as far as is known."""
+        plans = (candidate.added_to(BASELINE, 0) for candidate in candidates)
+        return sum(self._bench.foreseen(BASELINE, plan) for plan in plans) <= self._deadline.left
 
     def affords_stretches(self, a: Plan, b: Plan) -> bool:
         """The same over whole stretches: then ``b``'s confirmation is over stretches, too, and long."""

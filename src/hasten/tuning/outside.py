@@ -2,9 +2,10 @@
 
 A comparison of whole stretches takes long, so its possible gain is bounded first: a plain process is watched
 until the part has occurred (``Bench.seek``), and the time beyond regular steps bounds the gain. Techniques
-for a large share of the run are compared first, alone, with that share of the search's time. As steps get
-faster, other parts take a larger share: what then takes a good one is compared before the techniques for
-steps that need fresh processes. The rest comes last, in combination with what was found; below 1%, nothing
+for a large share of the run are compared first, alone, with that share of the search's time; where steps are
+so slow that not all can be tried for them, a good share is enough. As steps get faster, other parts take a
+larger share: what then takes a good one is compared before the techniques for steps that need fresh
+processes. The rest comes last, in combination with what was found; below 1%, nothing
 is.
 """
 
@@ -20,7 +21,7 @@ from ..records.trial import Unseen
 from .candidate import Candidate
 from .comparisons import Comparisons
 
-GROWN_SHARE = 0.15  # of a run whose steps have become faster
+GROWN_SHARE = 0.15  # of a run whose steps have become faster, or are too slow to compare all that helps them
 _TO_LOOK = 0.1  # of the time left, for a part that may not occur at all
 _LOOKED = 1 / 3  # of a comparison's time, for a part that is known to
 
@@ -51,9 +52,12 @@ def weighed(comparisons: Comparisons, candidates: Sequence[Candidate]) -> list[C
     return sorted(found, key=lambda candidate: -(candidate.share or 0.0))
 
 
-def large(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Those to compare before steps."""
-    return [candidate for candidate in candidates if (candidate.share or 0.0) >= LARGE_SHARE]
+def large(candidates: Sequence[Candidate], time_for_steps: bool) -> list[Candidate]:
+    """Those to compare before steps. ``time_for_steps``: whether there is time to compare all that makes
+    steps faster; if not, a smaller part counts as large.
+    """
+    least = LARGE_SHARE if time_for_steps else GROWN_SHARE
+    return [candidate for candidate in candidates if (candidate.share or 0.0) >= least]
 
 
 def divided(climbing: Sequence[Candidate]) -> tuple[Sequence[Candidate], Sequence[Candidate]]:

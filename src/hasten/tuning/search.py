@@ -59,7 +59,7 @@ class Search:
         steadying = [candidate for candidate in candidates if candidate.technique.steadies]
         joint = [c for c in candidates if c.technique.jointly and not c.technique.steadies]
         climbing = [c for c in candidates if not c.technique.steadies and c not in joint]
-        outside = self._tried_by_themselves(outside)
+        outside = self._tried_by_themselves(outside, [*climbing, *joint])
         self.found = BASELINE
         left = [candidate.technique.name for candidate in (*candidates, *outside)]
         if not self._by_itself and self._are_starts_alone(left):
@@ -98,10 +98,12 @@ class Search:
         missing = {n: how for n, how in self._by_itself.techniques.items() if n not in found.techniques}
         return Plan({**found.techniques, **missing})
 
-    def _tried_by_themselves(self, outside: Sequence[Candidate]) -> list[Candidate]:
+    def _tried_by_themselves(
+        self, outside: Sequence[Candidate], of_steps: Sequence[Candidate]
+    ) -> list[Candidate]:
         """Try what speeds up a large part of the run against the baseline; returns what is left to try."""
         worth = weighed(self.comparisons, outside) if outside else []
-        first = large(worth)
+        first = large(worth, self.comparisons.has_time_for(of_steps))
         for position, candidate in enumerate(first):
             share = (candidate.share or 0.0) / (len(first) - position)
             self._try_stretches(candidate, share * self.comparisons.seconds_left)
