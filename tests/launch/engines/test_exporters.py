@@ -47,10 +47,19 @@ def test_secrets_of_a_train_job_are_kubernetes_own() -> None:
     assert {"name": "A_TOKEN", "valueFrom": secret} in found["spec"]["trainer"]["env"]
 
 
-def test_a_train_job_that_is_wrong_does_not_pass() -> None:
+@pytest.mark.parametrize(
+    ("field", "value", "error"),
+    [
+        ("numNodes", "2", "numNodes"),
+        ("env", [{"value": 1}], "value"),
+        ("args", None, "otherwise"),
+        ("nodes", 2, "otherwise"),
+    ],
+)
+def test_a_train_job_that_is_wrong_does_not_pass(field: str, value: object, error: str) -> None:
     found = document(Kubernetes(), IN_IMAGE)
-    found["spec"]["trainer"]["numNodes"] = "2"
-    with pytest.raises(AssertionError, match="numNodes"):
+    found["spec"]["trainer"][field] = value
+    with pytest.raises((ValueError, AssertionError), match=error):
         check(found)
 
 
