@@ -115,16 +115,16 @@ def tuned(
     return {**{name: told.get(name) for name in kept}, "seconds": seconds}
 
 
-def compared(script: Script, quiet: Plan, noisy: Plan) -> Trial | None:
+def compared(script: Script, a: Plan, b: Plan, pairs: int = PAIRS) -> Trial | None:
     """The two plans in fresh processes; None if they are the same."""
-    if quiet == noisy:
+    if a == b:
         return None
     output = Path.cwd() / "compared"
     stage = Stage(script.argv, this_machine(), dict(os.environ), script.folders)
     with Trials(stage, output) as trials:
         _, rhythm = observe(trials)
         with ScriptBench(trials, rhythm) as bench:
-            return bench.pairs.compare(quiet, noisy, PAIRS)
+            return bench.pairs.compare(a, b, pairs)
 
 
 if __name__ == "__main__":
