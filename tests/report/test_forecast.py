@@ -164,3 +164,14 @@ def test_other_programs_get_all_of_it_as_numbers() -> None:
     content = json.loads(json.dumps(tune_json(replace(GAIN, forecast=RUN))))
     assert from_json(RunForecast, content["forecast"]) == RUN
     assert tune_json(NO_GAIN)["forecast"] is None
+
+
+def test_the_ends_of_epochs_are_named_once() -> None:
+    assumed: tuple[Assumed, ...] = ("length by loader", "ends seen once", "ends as plain", "rehearsed")
+    *_, line = said(replace(RUN, assumed=assumed)).splitlines()
+    assert line == (
+        "  This assumes that an epoch is one pass over its loader; that evaluation and everything else "
+        "between epochs takes as long each time (it was seen once), as long under the plan as plain (no "
+        "process under it was seen to do it twice); that its ranks were rehearsed, which the first run under "
+        "the plan does."
+    )

@@ -14,16 +14,15 @@ _ASSUMED: Mapping[Assumed, str] = {
     "length by loader": "that an epoch is one pass over its loader",
     "ends unseen": "that nothing comes between epochs but what is listed above: no epoch's end was seen, "
     "so evaluation, saving and the like are not in these numbers",
-    "ends seen once": "that evaluation and everything else between epochs takes as long each time: it "
-    "was seen once",
-    "ends as plain": "that evaluation and everything else between epochs takes as long under the plan as "
-    "plain: no process under it was seen to do it twice",
-    "ends of other plans": "that evaluation and everything else between epochs takes as long as it did "
-    "while parts of the plan were tried",
     "epochs cut short": "that evaluation takes longer in whole epochs in proportion to the shortened "
     "ones that were timed",
     "same samples": "that the data set stays as it is from epoch to epoch: no second one was seen to begin",
     "rehearsed": "that its ranks were rehearsed, which the first run under the plan does",
+}
+_ENDS: Mapping[Assumed, str] = {
+    "ends seen once": "as long each time (it was seen once)",
+    "ends as plain": "as long under the plan as plain (no process under it was seen to do it twice)",
+    "ends of other plans": "as long as while parts of the plan were tried",
 }
 _PARTS: Mapping[PartName, str] = {
     "hasten": "hasten itself",
@@ -57,8 +56,15 @@ def forecast_lines(found: RunForecast, tune_seconds: float) -> list[str]:
     else:
         lines.append("  Runs vary by as much anyway: the plan may save nothing in a run of this length.")
     if found.assumed:
-        lines.append(f"  This assumes {'; '.join(_ASSUMED[code] for code in found.assumed)}.")
+        lines.append(f"  This assumes {'; '.join(_assumed(found.assumed))}.")
     return lines
+
+
+def _assumed(codes: Sequence[Assumed]) -> list[str]:
+    """What is assumed of the ends of epochs is one clause, in the place of the first of them."""
+    ends = [_ENDS[code] for code in codes if code in _ENDS]
+    told = f"that evaluation and everything else between epochs takes {', '.join(ends)}"
+    return list(dict.fromkeys(_ASSUMED.get(code, told) for code in codes))
 
 
 def _before_and_after(found: RunForecast) -> str:
