@@ -9,7 +9,7 @@ from hasten.records.result import Refused
 from hasten.report.not_tried import not_tried_lines
 
 LATE = WhyNot("no time", budget=400.0)
-FOR_MORE = "the budget ended before it could be tried; --budget 400 would leave time for it"
+FOR_MORE = "the budget ended first; --budget 400 would be enough"
 NO_GPU, RISKY = WhyNot("said", "no GPU here"), WhyNot("risk", risk="training", allowed="close")
 BY_NAME = WhyNot("by name", "it saves memory: name it by --use")
 SMALL = WhyNot("small part", parts=("saving",), share=0.001)

@@ -96,8 +96,8 @@ def test_every_code_has_words(found: Found, decision: Decision, names: tuple[str
     [
         (WhyNot("said", "needs glibc"), "needs glibc"),
         (WhyNot("risk", risk="close", allowed="exact"), "the risk here is 'close', above --risk exact"),
-        (WhyNot("no time"), "the budget ended before it could be tried"),
-        (WhyNot("no time", budget=4e8), "the budget ended before it could be tried"),
+        (WhyNot("no time"), "the budget ended first"),
+        (WhyNot("no time", budget=4e8), "the budget ended first"),
         (
             WhyNot("no time", untried=({"kind": "b"}, {"kind": "c", "arenas": 2})),
             "the budget ended before kind=b or kind=c, arenas=2 could be tried",

@@ -88,6 +88,12 @@ def test_a_set_up_that_lasts() -> None:
     ) in report
 
 
+def test_a_set_up_too_short_to_notice_is_not_told() -> None:
+    assert "to set up" not in tune_report(replace(GAIN, setup_seconds=2e-4, breakeven_steps=1))
+    one = tune_report(replace(GAIN, breakeven_steps=1))
+    assert "once to set up, earned back after 1 step." in one
+
+
 def test_where_another_training_comes_first_it_is_said() -> None:
     assert GAIN.guard is not None
     report = tune_report(replace(GAIN, guard=replace(GAIN.guard, after=32)))

@@ -61,6 +61,12 @@ def test_what_is_missing_is_said_with_its_reason() -> None:
     ]
 
 
+def test_one_number_alone_is_no_curve() -> None:
+    """There was no time for others; what is not tried says so."""
+    points = tuple(replace(point, ratio=None) for point in CURVE.points if point.threads != 4)
+    assert thread_lines(replace(CURVE, points=(*points, CURVE.points[2]))) == []
+
+
 def test_the_last_point_may_be_the_best() -> None:
     rising = replace(CURVE, points=CURVE.points[:3])
     assert thread_lines(rising)[-1] == "  The largest number, 4 threads, is the fastest."

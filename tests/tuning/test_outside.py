@@ -184,7 +184,7 @@ def test_the_budget_that_would_show_it_is_named(unseen: Unseen, more: str) -> No
     bench = ScriptedBench({"quick": 0.5}, outside=EVALUATION, unseen={"evaluation": unseen})
     search = search_over(bench, Named(100.0))
     search.run([of("quick", "evaluation")])
-    assert why_not(search)["quick"].endswith(f"; --budget 1011{more} would leave time for it")
+    assert why_not(search)["quick"].endswith(f"; --budget 1011{more} would be enough")
 
 
 @pytest.mark.attack("truth")
@@ -242,7 +242,7 @@ def test_what_takes_longer_than_there_is_time_is_not_begun() -> None:
     assert bench.asked == []
     assert why_not(search) == {
         "quick": "comparing whole stretches of the run, evaluation included, takes longer than the time "
-        "that was left; --budget 1050 would leave time for it"
+        "that was left; --budget 1050 would be enough"
     }
 
 
@@ -320,7 +320,7 @@ def test_without_any_time_no_look_is_taken() -> None:
     search = search_over(bench, Deadline(0.0, clock=lambda: 0.0))
     assert search.run([of("quick", "evaluation")]) == BASELINE
     assert bench.sought == []
-    assert why_not(search) == {"quick": "the budget ended before it could be tried"}
+    assert why_not(search) == {"quick": "the budget ended first"}
 
 
 def test_other_settings_are_tried_as_well() -> None:

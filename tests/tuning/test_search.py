@@ -105,7 +105,7 @@ def test_what_could_not_be_confirmed_any_more_is_not_adopted_and_its_budget_name
         "slow",
         False,
         "a gain; its set-up of 10 s pays after 1000 steps: not kept, because no time is left to check "
-        "and confirm it with its set-up in each process; --budget 700 would leave time for it",
+        "and confirm it with its set-up in each process; --budget 700 would be enough",
     )
     assert search.tried[1].against == BASELINE
 
@@ -310,7 +310,7 @@ def test_what_is_untried_is_told_with_the_budget_for_all_of_it() -> None:
     search.run([candidate("a"), candidate("b"), candidate("c"), candidate("d")])
     assert search.comparisons.untried == {"b": 121, "c": 121, "d": 121}
     words = why_not_words(WhyNot("no time", budget=121.0))
-    assert words == "the budget ended before it could be tried; --budget 121 would leave time for it"
+    assert words == "the budget ended first; --budget 121 would be enough"
 
 
 def test_the_time_left_is_shared_among_what_is_still_to_do() -> None:

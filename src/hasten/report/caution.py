@@ -74,9 +74,10 @@ def _disturbed_words(found: Disturbance) -> str:
         advice = "Tune when the host is less busy"
     else:
         advice = "Stop them, or tune when the machine is idle"
+    were = "was" if found.set_aside == 1 else "were"
     return (
         f"{who} took processor time from {found.disturbed} of {found.blocks} blocks of "
-        f"steps: {found.set_aside} were set aside and measured again, which took "
+        f"steps: {found.set_aside} {were} set aside and measured again, which took "
         f"{found.seconds:.0f} s{also}. {advice}"
     )
 

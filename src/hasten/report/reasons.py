@@ -118,8 +118,9 @@ def why_not_words(why: WhyNot) -> str:
     if why.code == "risk":
         return f"the risk here is {why.risk!r}, above --risk {why.allowed}"
     if why.code == "no time":
-        what = " or ".join(map(settings_words, why.untried)) or "it"
-        return f"the budget ended before {what} could be tried{_budget_words(why.budget)}"
+        what = " or ".join(map(settings_words, why.untried))
+        before = f"before {what} could be tried" if what else "first"
+        return f"the budget ended {before}{_budget_words(why.budget)}"
     if why.code == "small part":
         takes = "take" if len(why.parts) > 1 else "takes"
         return f"{parts_words(why.parts)} {takes} {why.share:.1%} of a run at most, so it cannot gain more"
@@ -160,7 +161,7 @@ def _budget_words(budget: float | None, never_seen: bool = False) -> str:
     """How long a part takes that was never seen is unknown. Nobody gives a tune a day."""
     if budget is None or budget > _LONGEST_BUDGET:
         return ""
-    return f"; --budget {budget:.0f}{' or more' if never_seen else ''} would leave time for it"
+    return f"; --budget {budget:.0f}{' or more' if never_seen else ''} would be enough"
 
 
 def missing_words(point: ThreadPoint) -> str:

@@ -13,7 +13,7 @@ from ..records.result import Tried, TuneResult
 from ..units import seconds_words
 from .caution import caution_words
 from .conclusion import conclusion_words, looks_words
-from .forecast import forecast_lines
+from .forecast import counted, forecast_lines
 from .guard import accuracy_words, advice
 from .not_tried import not_tried_lines
 from .reasons import reason_words
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+_SETUP_WORTH_A_WORD = 0.1  # seconds
 _UNDISTURBED = 0.8  # of a median step that the medians of its parts must add up to
 
 
@@ -141,10 +142,10 @@ def _details(result: TuneResult) -> list[str]:
             f"Epochs were shortened for that: each pass over a loader, of training and of evaluation alike, "
             f"gave {result.shortened:.1%} of its batches. This assumes that a whole epoch gains as much."
         )
-    if result.breakeven_steps is not None:
+    if result.breakeven_steps is not None and result.setup_seconds >= _SETUP_WORTH_A_WORD:
         lines.append(
             f"It pays {seconds_words(result.setup_seconds)} once to set up, earned back after "
-            f"{result.breakeven_steps} steps{lasting_words(result.lasting_seconds)}."
+            f"{counted(result.breakeven_steps, 'step')}{lasting_words(result.lasting_seconds)}."
         )
         if result.script_steps is not None and result.script_steps < result.breakeven_steps:
             lines.append(

@@ -16,9 +16,9 @@ _WIDTH = 40  # characters of the longest bar
 def thread_lines(curve: ThreadCurve) -> list[str]:
     """A bar for each number of threads, which ones are missing and why, and where more stop helping.
 
-    Empty if there is only the usual number.
+    Empty if there is only the usual number, or no time for more.
     """
-    if len(curve.points) < 2:
+    if len(curve.measured) < 2 and not any(point.failed for point in curve.missing):
         return []
     others = f", with {with_words(curve.together_with)}" if curve.together_with else ""
     heading = f"Time of a step by number of threads{others}:"
