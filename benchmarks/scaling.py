@@ -26,7 +26,7 @@ from tests.hosts import network, why_no_hosts
 
 from hasten.machine import this_machine
 from hasten.records.scaling import Cluster, Link, Workload
-from hasten.scaling.forecast import scaled
+from hasten.scaling.prediction import scaled
 from hasten.scaling.step_cost import fitted
 
 from .false_wins import rows_of

@@ -17,7 +17,7 @@ from typing import Any
 import numpy
 
 from hasten.records.scaling import Cluster, Line, Link, StepCost, Workload
-from hasten.scaling.forecast import scaled
+from hasten.scaling.prediction import scaled
 
 from .results import write_result
 

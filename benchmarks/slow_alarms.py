@@ -16,8 +16,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hasten.inside.run_watch.blocks import Block, Kind
 from hasten.inside.run_watch.rules import Pace
+from hasten.inside.run_watch.step_blocks import Block, Kind
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.run_forecast import SeenProcess
 from hasten.records.run_pace import TunedPace, WatchedRun

@@ -272,7 +272,7 @@ def test_every_room_is_looked_at() -> None:
         ("hasten.inside.techniques.bf16", "from ..switch import Switchboard"),
         ("hasten.inside.training", "from .distributed.this_rank import ThisRank"),
         ("hasten.launch.engines.slurm", "from ..chosen import OwnRanks"),
-        ("hasten.bench.workers.output", "from ..trials import Trials"),
+        ("hasten.bench.workers.worker_output", "from ..trials import Trials"),
         ("hasten.bench.comparing.live", "from ..guard.judging import judge"),
         ("hasten.bench.trials", "def f():\n    from .observe import observe"),
     ],

@@ -14,9 +14,9 @@ from typing import cast
 import pytest
 
 from hasten.bench.trials import Trials
-from hasten.bench.workers.output import keep_ends, open_output
+from hasten.bench.workers.worker_output import keep_ends, open_output
 from hasten.errors import UnsafeFile, UsageError
-from hasten.launch.together import Wish
+from hasten.launch.ranks_of_plan import Wish
 from hasten.lock import alone
 from hasten.plans.files import SavedPlan, write_plan
 from hasten.plans.own import own_plan, prepare

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hasten.inside.techniques.base import Technique
 from hasten.inside.techniques.catalog import CATALOG
-from hasten.launch import local
+from hasten.launch import one_process
 
 
 @contextmanager
@@ -18,14 +18,14 @@ def known_to_workers(
     """``techniques`` are in the catalogue, with the others or ``alone``. ``bootstrap``: the file that
     workers start with, which puts them into theirs.
     """
-    catalogue, usual = dict(CATALOG), local.BOOTSTRAP
+    catalogue, usual = dict(CATALOG), one_process.BOOTSTRAP
     if alone:
         CATALOG.clear()
     CATALOG.update(techniques)
-    local.BOOTSTRAP = Path(bootstrap)
+    one_process.BOOTSTRAP = Path(bootstrap)
     try:
         yield
     finally:
-        local.BOOTSTRAP = usual
+        one_process.BOOTSTRAP = usual
         CATALOG.clear()
         CATALOG.update(catalogue)

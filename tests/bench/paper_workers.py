@@ -8,9 +8,9 @@ from typing import cast
 
 from hasten.bench.trials import Trials
 from hasten.bench.workers.ending import PlanRefused, ScriptEnded, ScriptOver
+from hasten.bench.workers.joint_starts import Starts
 from hasten.bench.workers.limit import Limit
 from hasten.bench.workers.stopwatch import Stopwatch
-from hasten.bench.workers.together import Starts
 from hasten.records.observation import Step
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Proof

@@ -20,8 +20,8 @@ from hasten.bench.workers.ending import (
     in_one_line,
     script_error,
 )
-from hasten.bench.workers.output import Output
 from hasten.bench.workers.process import WorkerProcess
+from hasten.bench.workers.worker_output import Output
 from hasten.errors import WorkerError
 from hasten.inside.job import Job
 from hasten.records.messages import TellShapes

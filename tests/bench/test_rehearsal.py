@@ -10,7 +10,7 @@ import pytest
 
 from hasten.bench.rehearsal import rehearse
 from hasten.errors import WorkerError
-from hasten.launch.together import Wish
+from hasten.launch.ranks_of_plan import Wish
 from hasten.records.ranks import Findings, LoaderKey
 
 from ..inside.distributed.forked import workers_forked

@@ -12,7 +12,7 @@ import pytest
 from hasten.bench.stage import offline
 from hasten.bench.workers.ending import ScriptOver
 from hasten.errors import HastenError, Refusal
-from hasten.launch.together import Wish
+from hasten.launch.ranks_of_plan import Wish
 from hasten.records.plan import Plan
 from hasten.scripts.sources import Sources
 from hasten.scripts.workspace import Script

@@ -16,7 +16,7 @@ from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.script_bench import ScriptBench
 from hasten.bench.workers import process
 from hasten.bench.workers.process import WorkerProcess
-from hasten.bench.workers.starting import start_process
+from hasten.bench.workers.process_start import start_process
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Trial
 from tests.bench.real_workers import PLAIN, children, trials_for

@@ -11,7 +11,7 @@ from benchmarks import false_wins
 from benchmarks.false_wins import answered_tune, nothing_in_force, rows_of, summary
 
 from hasten.inside.techniques.catalog import CATALOG
-from hasten.launch import local
+from hasten.launch import one_process
 from hasten.machine import this_machine
 from tests.bench.idle_catalogue import idle_catalogue
 from tests.bench.made_up import facts
@@ -89,13 +89,13 @@ def test_a_line_cut_off_is_not_passed_over(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("kind", "least"), [("idle", 1), ("disturbed", 1), ("catalogue", 25)])
 def test_the_catalogue_is_put_back(kind: str, least: int) -> None:
-    before, bootstrap = dict(CATALOG), local.BOOTSTRAP
+    before, bootstrap = dict(CATALOG), one_process.BOOTSTRAP
     with nothing_in_force(kind):
         assert len(CATALOG) >= least
         assert all(found is not before.get(name) for name, found in CATALOG.items())
-        assert bootstrap != local.BOOTSTRAP
+        assert bootstrap != one_process.BOOTSTRAP
     assert before == CATALOG
-    assert bootstrap == local.BOOTSTRAP
+    assert bootstrap == one_process.BOOTSTRAP
 
 
 def test_every_technique_of_the_idle_catalogue_is_asked_as_the_real_one_and_does_nothing() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from hasten.cli import starting
 from hasten.inside.job import Job
-from hasten.launch.together import Wish, wish_of
+from hasten.launch.ranks_of_plan import Wish, wish_of
 from hasten.records.plan import Plan
 
 from ..bench.made_up import machine

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from hasten.bench.workers.ending import ScriptOver
-from hasten.bench.workers.output import Output
 from hasten.bench.workers.process import WorkerProcess
+from hasten.bench.workers.worker_output import Output
 from hasten.errors import WorkerError
 from hasten.inside.job import Job
 

@@ -17,8 +17,8 @@ from hasten.launch.chosen import (
     ranks_of_ours,
     ranks_of_their_own,
 )
+from hasten.launch.ranks_of_plan import Wish
 from hasten.launch.rendezvous import Place, private_place
-from hasten.launch.together import Wish
 from hasten.records.diagnosis import Distribution
 from hasten.records.machine import Core
 from hasten.records.plan import Plan

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hasten.records.scaling import Cluster, Line, Link, StepCost, Workload
 from hasten.report.scaling import scaling_json, scaling_lines
-from hasten.scaling.forecast import forecast
+from hasten.scaling.prediction import forecast
 
 LINK = Link(latency_seconds=50e-6, bytes_per_second=1.25e9)
 LINE = Line(0.01, 0.001)

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from hasten.cli.common import console_for
-from hasten.records.catalogue import Entry, Listing
 from hasten.records.cause import Cause
 from hasten.records.caution import Caution
 from hasten.records.diagnosis import Finding, TorchBuild
@@ -20,11 +19,12 @@ from hasten.records.machine import Machine
 from hasten.records.observation import GpuMemory
 from hasten.records.plan import Plan
 from hasten.records.reasons import Reason
+from hasten.records.technique_list import Entry, Listing
 from hasten.records.whole_run import Part, WatchedRun
-from hasten.report.catalogue import print_techniques
 from hasten.report.doctor import print_doctor
 from hasten.report.progress import Lines, Silent, Terminal
 from hasten.report.quality import print_verify
+from hasten.report.technique_list import print_techniques
 from hasten.report.terminal import print_profile, print_tune
 from hasten.saying import say
 

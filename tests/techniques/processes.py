@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from hasten.inside.techniques.catalog import CATALOG
-from hasten.launch.local import environment_of
+from hasten.launch.one_process import environment_of
 from hasten.machine import this_machine
 from hasten.machine.facts import speed_variables
 from hasten.records.machine import Machine

@@ -14,7 +14,7 @@ from hasten.inside.techniques.catalog import CATALOG
 RENDERED = """
 import sys
 from hasten.inside.job import Job
-from hasten.launch.local import render
+from hasten.launch.one_process import render
 from hasten.machine import this_machine
 from hasten.plans.files import SavedPlan, changed
 from hasten.records.plan import BASELINE

@@ -19,7 +19,7 @@ from hasten.errors import PlanError, UsageError
 from hasten.inside.techniques import exclusion
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.inside.training import NotApplicable
-from hasten.launch.local import LISTS, environment_of
+from hasten.launch.one_process import LISTS, environment_of
 from hasten.plans.files import (
     SavedPlan,
     changed,

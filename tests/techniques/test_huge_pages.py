@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hasten.inside.techniques.huge_pages import HugePages
-from hasten.launch.local import environment_of
+from hasten.launch.one_process import environment_of
 from hasten.machine import this_machine
 from hasten.records.plan import Plan
 

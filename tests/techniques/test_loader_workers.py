@@ -23,7 +23,7 @@ from hasten.bench.base import batches_ahead
 from hasten.inside.job import Job
 from hasten.inside.samples.columns import same_batch
 from hasten.inside.techniques.loader_workers import LoaderWorkers
-from hasten.launch.local import render
+from hasten.launch.one_process import render
 from hasten.records.plan import Plan
 
 from ..patience import PATIENCE_SECONDS

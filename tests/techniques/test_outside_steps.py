@@ -13,7 +13,7 @@ import pytest
 
 from hasten.inside.job import Job
 from hasten.inside.techniques.catalog import CATALOG
-from hasten.launch.local import render
+from hasten.launch.one_process import render
 from hasten.machine import this_machine
 from hasten.records.plan import Plan
 

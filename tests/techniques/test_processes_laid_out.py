@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hasten.inside.techniques.processes import Processes
-from hasten.launch.together import Wish, wish_of
+from hasten.launch.ranks_of_plan import Wish, wish_of
 from hasten.records.machine import Core
 from hasten.records.plan import Plan, Settings
 

@@ -21,7 +21,7 @@ from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.fake import ScriptedBench
 from hasten.bench.observe import WatchOn
 from hasten.bench.trials import Trials
-from hasten.bench.workers.together import Starts
+from hasten.bench.workers.joint_starts import Starts
 from hasten.errors import Refusal, ScriptError
 from hasten.inside.techniques.base import Risk
 from hasten.inside.techniques.catalog import CATALOG

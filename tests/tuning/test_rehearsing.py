@@ -13,7 +13,7 @@ import pytest
 from hasten.bench.stage import Stage
 from hasten.bench.trials import Trials
 from hasten.errors import Refusal
-from hasten.launch.together import Wish
+from hasten.launch.ranks_of_plan import Wish
 from hasten.machine import this_machine
 from hasten.records.ranks import Findings, LoaderKey
 from hasten.scripts.sources import Sources

@@ -10,15 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import HastenError, WorkerError
-from ..inside.guarding.course import (
-    END,
-    EVALUATED,
-    Event,
-    parted,
-    read_events,
-)
+from ..inside.guarding.step_numbers import END, EVALUATED, Event, parted, read_events
 from ..inside.job import AHEAD, CLOCKS, COURSE, DIFFERENT, EPOCH, IN_FLOAT64, SEEN, SHORT, WITH_SUM
-from ..launch.together import Wish
+from ..launch.ranks_of_plan import Wish
 from ..records.codec import to_json
 from ..records.ranks import Findings
 from ..scripts.script_asks import asks_generator, reads_clock
@@ -29,7 +23,7 @@ from .workers.ending import (
     raised,
     too_short,
 )
-from .workers.printed import difference
+from .workers.printed_lines import difference
 
 if TYPE_CHECKING:
     from .trials import Trials

@@ -27,7 +27,7 @@ from .comparing.stretches import LEAST_PAIRS as LEAST_STRETCH_PAIRS
 from .comparing.stretches import StretchBench
 from .trials import Trials
 from .workers.ending import BudgetOver, PlanRefused, ScriptOver
-from .workers.starting import START_SECONDS
+from .workers.process_start import START_SECONDS
 
 SEARCH_PAIRS = 5
 LEAST_PAIRS = 3

@@ -13,6 +13,7 @@ from .. import safe_files
 from ..inside.job import Job, Perturbation, Sandbox
 from ..launch.chosen import OwnRanks, ranks_of_ours, ranks_of_their_own
 from ..launch.ranks import Rank
+from ..launch.ranks_of_plan import Wish, wish_of
 from ..launch.rendezvous import private_place
 from ..launch.standard_input import (
     Given,
@@ -23,7 +24,6 @@ from ..launch.standard_input import (
     standard_input,
     terminal_size,
 )
-from ..launch.together import Wish, wish_of
 from ..lost_writes import check_room
 from ..records.plan import BASELINE, Plan
 from ..records.ranks import Findings
@@ -31,17 +31,17 @@ from ..scripts.sources import Sources
 from .rehearsal import SEED, foreseen, rehearse
 from .stage import Stage, offline
 from .workers.ending import PlanRefused
+from .workers.joint_starts import Starts
 from .workers.limit import Limit
 from .workers.listening import Heard
-from .workers.output import Output
 from .workers.process import WorkerProcess
+from .workers.process_start import signals_held
 from .workers.sandboxed import start_sandboxed
-from .workers.starting import signals_held
 from .workers.stopwatch import Stopwatch
-from .workers.together import Starts
 from .workers.trial_files import TrialFiles
 from .workers.worker import Worker
 from .workers.worker_group import WorkerGroup
+from .workers.worker_output import Output
 
 
 class Trials:

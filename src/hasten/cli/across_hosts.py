@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..inside.job import Job
     from ..launch.keeper import Failure
     from ..launch.launched_rank import LaunchedRank
-    from ..launch.together import Wish
+    from ..launch.ranks_of_plan import Wish
     from ..launch.world import World
     from ..records.diagnosis import Distribution
     from ..records.launch_job import Launched
@@ -214,7 +214,7 @@ def _on_this_host(job: Job, world: World) -> Job:
 
 def _as_planned(job: Job, world: World) -> tuple[Job, Wish]:
     """What the plan says of processes, for as many as the launcher has started here. Raises UsageError."""
-    from ..launch.together import wish_of
+    from ..launch.ranks_of_plan import wish_of
     from .starting import in_several
 
     job = in_several(job, len(world.by_host[world.here]), None)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..records.launch_job import PATIENCE_SECONDS
 from . import engine_options
-from .words import words_of
+from .typed_options import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

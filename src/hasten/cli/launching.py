@@ -92,7 +92,7 @@ def _carried_out(engine: LaunchEngine, job: LaunchJob, rendered: Rendered, detac
 
 
 def _waited(submission: Submission, path: str) -> int:
-    from ..launch.engines.output import Followed
+    from ..launch.engines.job_output import Followed
 
     output = Followed(path)
     try:

@@ -50,7 +50,7 @@ PARAMETERS = (
 def execute(arguments: SimpleNamespace) -> int:
     from ..bench.observe import WatchOn, observe
     from ..bench.trials import Trials
-    from ..bench.workers.outside import outside_caution
+    from ..bench.workers.outside_writes import outside_caution
     from ..causes import find_causes
     from ..lock import beside_nobody
     from ..records.facts import Facts

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from ..bench.trials import Trials
     from ..inside.job import Job
     from ..launch.ranks import Rank
+    from ..launch.ranks_of_plan import Wish
     from ..launch.rendezvous import Place
-    from ..launch.together import Wish
     from ..launch.world import World
     from ..records.ranks import Findings
     from ..scripts.workspace import Script

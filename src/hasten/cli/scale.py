@@ -109,7 +109,7 @@ def execute(arguments: SimpleNamespace) -> int:
     from ..report.machine_readable import write_json
     from ..report.scaling import scaling_json, scaling_lines
     from ..report.scaling_plot import check_drawing, draw
-    from ..scaling.forecast import forecast
+    from ..scaling.prediction import forecast
     from ..scaling.workload import workload_of
     from ..scripts.distribution import distribution_of
     from ..scripts.workspace import Workspace

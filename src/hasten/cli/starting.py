@@ -34,7 +34,7 @@ def start(
     from ..errors import UsageError
     from ..launch.chosen import check_backends, check_processes
     from ..launch.launched_rank import launched_rank
-    from ..launch.together import wish_of
+    from ..launch.ranks_of_plan import wish_of
     from ..launch.unranked import OURS
     from .across_hosts import start_across_hosts
 
@@ -85,7 +85,7 @@ def check_for_ranks(
 ) -> None:
     """Raises UsageError if ``size`` ranks of an engine cannot train the script. ``ranks``: as in --ranks."""
     from ..errors import UsageError
-    from ..launch.across_hosts import why_not_by_ranks
+    from ..launch.engine_scripts import why_not_by_ranks
 
     reason = why_not_by_ranks(found, script.label, size, ranks == "script", elastic)
     if reason:
@@ -139,7 +139,7 @@ def as_we_share(job: Job, script: Script) -> int:
     from ..errors import UsageError
     from ..launch.chosen import check_wish, ranks_of_ours
     from ..launch.ranks import run_ranks
-    from ..launch.together import wish_of
+    from ..launch.ranks_of_plan import wish_of
     from ..records.diagnosis import Distribution
     from ..scripts.script_asks import asks_at_terminal
     from .rehearsed_ranks import rehearsed
@@ -221,7 +221,7 @@ def alone(
     """This process becomes the script's. ``patience_seconds``: how long a rank waits for the others."""
     from ..inside.job import OwnGroup
     from ..launch.launched_rank import launched_rank
-    from ..launch.local import render
+    from ..launch.one_process import render
 
     if environment is None:
         launched = launched_rank(os.environ)
@@ -244,7 +244,7 @@ def as_the_script_asks(job: Job, found: Distribution, count: int, instead: str) 
     if "threads" in job.plan.techniques and "threads" not in ranks[-1].job.plan.techniques:
         say("threads is left out: it was measured for one process, and each rank has fewer cores")
     if count == 1:
-        from ..launch.local import render
+        from ..launch.one_process import render
 
         become(*render(ranks[0].job, ranks[0].environment))
     say_of_shared_memory(count)

@@ -16,8 +16,8 @@ def execute(arguments: SimpleNamespace) -> int:
     from ..errors import UsageError
     from ..machine import this_machine
     from ..records.codec import to_json
-    from ..report.catalogue import print_techniques
     from ..report.machine_readable import write_json
+    from ..report.technique_list import print_techniques
     from ..tuning.candidates import list_for_machine, list_for_script
 
     require_platform()

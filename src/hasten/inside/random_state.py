@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from .internals.others import in_bad_fork, name_of_private_device
+from .internals.other_functions import in_bad_fork, name_of_private_device
 from .seams import ImportSeam
 
 if TYPE_CHECKING:

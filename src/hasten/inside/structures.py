@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .internals.others import map_leaves
+from .internals.other_functions import map_leaves
 
 if TYPE_CHECKING:
     from torch import Tensor

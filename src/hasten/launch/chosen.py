@@ -25,9 +25,9 @@ from .gpus import gpu_of, visible_gpus
 from .launched_rank import as_launchers
 from .programs import path_of, version_of
 from .ranks import Rank
+from .ranks_of_plan import Wish, wish_of
 from .rendezvous import Place, as_torchrun, meeting_place
 from .shares import Share, shares, shares_of
-from .together import Wish, wish_of
 
 _SHARED_BYTES = 32 * 2**20  # for each rank: a few batches of pictures
 

@@ -22,7 +22,7 @@ from ..inside.sandbox.containment import die_with_parent
 from ..machine.vitals import killed_for_memory
 from ..saying import say
 from .exit_codes import WAITED, how_it_ended
-from .local import render
+from .one_process import render
 from .process_states import ask_where_it_stands, is_stopped, stack_in
 from .signals import PASSED_ON, Signals
 from .standard_input import Given, terminal_like, terminal_size

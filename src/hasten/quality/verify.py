@@ -16,7 +16,7 @@ from ..bench.stage import Stage
 from ..bench.trials import Trials
 from ..bench.whole import train_whole
 from ..bench.workers.ending import PlanRefused, ScriptOver, too_short
-from ..bench.workers.outside import outside_caution
+from ..bench.workers.outside_writes import outside_caution
 from ..errors import Refusal
 from ..launch.chosen import OwnRanks, check_processes, own_ranks_of
 from ..lock import alone

@@ -14,7 +14,7 @@ from ..bench.base import for_steps
 from ..bench.comparing.decisions import CLAIM_LEAST_PROCESSES, Effort
 from ..bench.guard.checked_steps import LEAST_STEPS
 from ..bench.script_bench import SEARCH_PAIRS
-from ..bench.workers.together import Starts
+from ..bench.workers.joint_starts import Starts
 from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
 from ..records.verdict import Shortfall, TooLittleTime

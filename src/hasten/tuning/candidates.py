@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from ..inside.techniques.base import RISKS, Risk, Technique
 from ..inside.techniques.catalog import CATALOG
-from ..records.catalogue import Entry, Listing
 from ..records.cause import Cause
 from ..records.facts import Facts
 from ..records.machine import Machine
@@ -15,6 +14,7 @@ from ..records.observation import Observation
 from ..records.plan import Plan, Settings
 from ..records.reasons import WhyNot
 from ..records.result import Refused
+from ..records.technique_list import Entry, Listing
 from ..records.thresholds import LARGE_SHARE, LEAST_SHARE
 from ..records.whole_run import Breakdown, breakdown_of
 from .bounds import Bounds

@@ -12,7 +12,7 @@ from typing import Protocol
 from ..bench.comparing.decisions import CLAIM_LEAST_PROCESSES, LOOKS_MOST, Effort
 from ..bench.guard.checked_steps import LEAST_STEPS
 from ..bench.guard.guard import STEPS
-from ..bench.workers.together import Starts
+from ..bench.workers.joint_starts import Starts
 from ..records.observation import Observation
 from ..records.plan import Plan
 

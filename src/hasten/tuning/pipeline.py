@@ -15,7 +15,7 @@ from ..bench.script_bench import ScriptBench
 from ..bench.trials import Trials
 from ..bench.workers.ending import BudgetOver
 from ..bench.workers.limit import Limit
-from ..bench.workers.outside import outside_caution
+from ..bench.workers.outside_writes import outside_caution
 from ..causes import find_causes
 from ..errors import Refusal, UsageError
 from ..inside.techniques.threads import Threads

@@ -14,7 +14,7 @@ from .. import __version__, safe_files
 from ..bench.rehearsal import rehearse
 from ..bench.trials import Trials
 from ..errors import Refusal, UsageError
-from ..launch.together import Wish
+from ..launch.ranks_of_plan import Wish
 from ..machine.torch_build import torch_version
 from ..plans.own import prepare
 from ..records.codec import from_json, to_json

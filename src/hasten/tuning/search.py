@@ -25,7 +25,7 @@ from .bounds import Bounds
 from .candidate import Candidate
 from .comparisons import TOGETHER, Comparisons
 from .other_settings import with_best_settings
-from .outside import divided, grown_large, large, share_of_faster, too_long, weighed
+from .outside_steps import divided, grown_large, large, share_of_faster, too_long, weighed
 
 _LONGER = 2  # times as long as the first time, for a second try
 

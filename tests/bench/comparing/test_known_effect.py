@@ -19,7 +19,7 @@ from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.trials import Trials
 from hasten.inside.techniques.base import Technique
 from hasten.inside.techniques.catalog import CATALOG
-from hasten.launch import local
+from hasten.launch import one_process
 from hasten.records.plan import BASELINE, Plan
 from tests.bench import busy_techniques
 from tests.bench.busy_techniques import (
@@ -108,12 +108,12 @@ def test_settings_that_mean_nothing_are_refused(
 
 
 def test_the_catalogue_is_put_back() -> None:
-    before, bootstrap = dict(CATALOG), local.BOOTSTRAP
+    before, bootstrap = dict(CATALOG), one_process.BOOTSTRAP
     with known_to_workers(busy_techniques.__file__, KINDS):
         assert set(CATALOG) == {*before, "slower", "faster"}
-        assert bootstrap != local.BOOTSTRAP
+        assert bootstrap != one_process.BOOTSTRAP
     assert before == CATALOG
-    assert bootstrap == local.BOOTSTRAP
+    assert bootstrap == one_process.BOOTSTRAP
 
 
 def test_more_than_there_is_cannot_be_taken_away(trials: Trials) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hasten.bench.comparing import course
+from hasten.bench.comparing import stretch_course
 from hasten.bench.comparing.decisions import is_gain
 from hasten.bench.comparing.statistics import interval
 from hasten.bench.comparing.steps import Rhythm
@@ -41,7 +41,9 @@ LEAST_ALONE, WIDENED = 0.5, 1.1  # of an epoch, evaluations take at least half, 
 
 @pytest.fixture
 def trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trials]:
-    monkeypatch.setattr(course, "_TIMED_SECONDS", 0.6)  # pairs of short stretches scatter, but take less time
+    monkeypatch.setattr(
+        stretch_course, "_TIMED_SECONDS", 0.6
+    )  # pairs of short stretches scatter, but take less time
     known = known_to_workers(evaluation_techniques.__file__, KINDS)
     with known, workers_forked(), trials_for(tmp_path, SCRIPT) as made:
         yield made

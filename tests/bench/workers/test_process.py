@@ -13,8 +13,8 @@ import pytest
 
 from hasten.bench.workers import process
 from hasten.bench.workers.ending import ScriptEnded, ScriptOver, script_error
-from hasten.bench.workers.output import keep_ends
 from hasten.bench.workers.process import WorkerProcess
+from hasten.bench.workers.worker_output import keep_ends
 from hasten.errors import Refusal, ScriptError, WorkerError
 from tests.bench.made_up import step
 from tests.bench.real_workers import (

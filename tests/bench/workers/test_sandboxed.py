@@ -20,7 +20,7 @@ from hasten.bench.observe import observe
 from hasten.bench.stage import Stage
 from hasten.bench.trials import Trials
 from hasten.bench.whole import train_whole
-from hasten.bench.workers.printed import without_gloo
+from hasten.bench.workers.printed_lines import without_gloo
 from hasten.errors import ScriptError, WorkerError
 from hasten.launch.chosen import OwnRanks
 from hasten.machine import this_machine

@@ -18,7 +18,7 @@ from hasten.bench.workers.ending import PlanRefused
 from hasten.bench.workers.worker import Worker
 from hasten.bench.workers.worker_group import WorkerGroup
 from hasten.errors import WorkerError
-from hasten.launch.together import Wish
+from hasten.launch.ranks_of_plan import Wish
 from hasten.records.plan import BASELINE, Plan
 from hasten.report.guard import reasons
 from tests.inside.distributed.forked import workers_forked

@@ -11,7 +11,7 @@ from hasten.bench.rehearsal import rehearse
 from hasten.bench.stage import Stage
 from hasten.bench.trials import Trials
 from hasten.inside.distributed.parting import EXIT_CODE
-from hasten.launch.together import Wish
+from hasten.launch.ranks_of_plan import Wish
 from hasten.machine import this_machine
 from hasten.records.machine import Machine
 

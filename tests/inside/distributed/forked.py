@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from hasten.bench.workers import process
-from hasten.bench.workers.output import Output
+from hasten.bench.workers.worker_output import Output
 from hasten.inside.job import VARIABLE, Job, Ranks
 from hasten.machine import this_machine
 from hasten.records.codec import from_json

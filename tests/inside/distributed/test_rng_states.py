@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from hasten.inside.distributed.drawing import Drawing
 from hasten.inside.distributed.rng_states import RngStates
+from hasten.inside.distributed.script_draws import Drawing
 from hasten.inside.seams import Seams
 from hasten.records.ranks import Findings, LoaderKey
 

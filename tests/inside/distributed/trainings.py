@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hasten.inside.job import Job, Ranks
-from hasten.launch.local import render
+from hasten.launch.one_process import render
 from hasten.machine import this_machine
 from hasten.records.ranks import Findings, LoaderKey
 from hasten.records.run_pace import WatchedRun

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hasten.inside.run_watch.blocks import Block, Kind
 from hasten.inside.run_watch.rules import Event, Pace
+from hasten.inside.run_watch.step_blocks import Block, Kind
 from hasten.records.processor_time import ProcessorTime
 from hasten.records.run_facts import RunFacts
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hasten.inside.run_watch.causes import Spell, causes, straggler, where
+from hasten.inside.run_watch.message import slower_words
 from hasten.inside.run_watch.rules import Slower
-from hasten.inside.run_watch.words import slower_words
 from hasten.records.run_facts import RunFacts
 
 from .made_up import facts

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from hasten.inside.run_watch.blocks import Block
 from hasten.inside.run_watch.reference import noise_of
 from hasten.inside.run_watch.rules import REFERENCE_BLOCKS, Pace, is_slower
+from hasten.inside.run_watch.step_blocks import Block
 from hasten.records.run_pace import TunedPace, WatchedRun
 
 from .made_up import EVALUATED, LAST_OF_EPOCH, STEP, USUAL, block, events, mixed

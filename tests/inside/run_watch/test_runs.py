@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hasten.inside.job import Job
-from hasten.launch.local import render
+from hasten.launch.one_process import render
 from hasten.machine import this_machine
 from hasten.records.plan import Plan
 from hasten.records.run_pace import TunedPace, WatchedRun

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hasten.inside.job import Job, OwnGroup
-from hasten.launch.local import render
+from hasten.launch.one_process import render
 
 from ...bench.made_up import machine
 from ...patience import PATIENCE_SECONDS

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hasten.inside.job import VARIABLE, Job
-from hasten.launch.local import BOOTSTRAP
+from hasten.launch.one_process import BOOTSTRAP
 from hasten.machine import this_machine
 from hasten.records.codec import to_json
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hasten.inside.job import Job
-from hasten.launch.local import render
+from hasten.launch.one_process import render
 
 from ...patience import PATIENCE_SECONDS
 from ...techniques.made_up import machine

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from hasten.bench.workers.ending import PlanRefused, ScriptEnded, ScriptOver
-from hasten.bench.workers.output import Output
 from hasten.bench.workers.process import WorkerProcess
+from hasten.bench.workers.worker_output import Output
 from hasten.errors import WorkerError
 from hasten.inside.job import Job, Perturbation
-from hasten.launch.local import render
+from hasten.launch.one_process import render
 from hasten.records.plan import Plan
 
 from ...patience import PATIENCE_SECONDS
@@ -406,7 +406,7 @@ def test_a_worker_dies_with_its_coordinator(stage: Stage) -> None:
     coordinator = (
         "import os, signal, time\n"
         "from pathlib import Path\n"
-        "from hasten.bench.workers.output import Output\n"
+        "from hasten.bench.workers.worker_output import Output\n"
         "from hasten.bench.workers.process import WorkerProcess\n"
         "from hasten.inside.job import Job\n"
         "from tests.techniques.made_up import machine\n"

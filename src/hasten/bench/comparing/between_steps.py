@@ -17,8 +17,8 @@ from statistics import fmean, median
 from ...inside.techniques.catalog import CATALOG
 from ...records.observation import Step
 from ...records.plan import Plan
-from .course import LEAVES_NOTHING
 from .steps import Rhythm
+from .stretch_course import LEAVES_NOTHING
 
 Stretches = Mapping[Plan, Sequence[Sequence[Step]]]
 

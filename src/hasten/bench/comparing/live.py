@@ -20,7 +20,7 @@ from ...records.trial import Trial
 from ..base import process_part, without_effect
 from ..trials import Trials
 from ..workers.ending import BudgetOver, PlanRefused, ScriptEnded, ScriptOver
-from ..workers.starting import START_SECONDS
+from ..workers.process_start import START_SECONDS
 from ..workers.stopwatch import Part
 from ..workers.worker import Worker
 from .abba_blocks import Comparison, TrialFailed, least

@@ -41,16 +41,16 @@ from ...records.trial import Seen, Trial, Unseen
 from ..base import from_second, outside_steps
 from ..trials import Trials
 from ..workers.ending import BudgetOver, PlanRefused, ScriptEnded, ScriptOver
-from ..workers.starting import START_SECONDS
+from ..workers.process_start import START_SECONDS
 from ..workers.worker import Worker
 from .between_steps import act_between_steps, with_steps_of_both
-from .course import Course, Parts, comes_by, course_of, is_told, rarest, seconds_to_see, times_in
 from .epoch_ends import EpochEnds
 from .pair import Pair
 from .pair_costs import PairCosts, seconds_trained
 from .pairs import Enough, MeasureFailed, PairsBench
 from .quiet import Quiet
 from .steps import STEPS, Block, Rhythm, measure, seconds_beyond_steps, spoilt
+from .stretch_course import Course, Parts, comes_by, course_of, is_told, rarest, seconds_to_see, times_in
 
 _AT_ONCE_SECONDS = 0.5  # between two looks at what occurred
 _LATEST_STEPS = 5  # steps whose median says how slow they are

@@ -19,7 +19,7 @@ from statistics import fmean
 from ...inside.techniques.support.lowered_evaluations import MOST
 from ...records.comparison import StepDeparture
 from ...records.trace import Trace
-from ..workers.printed import apart
+from ..workers.printed_lines import apart
 from .checked_steps import Watched
 
 

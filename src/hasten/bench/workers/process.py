@@ -15,7 +15,7 @@ from ...inside.job import Job
 from ...inside.process.orphans import end_all_below
 from ...inside.process.wire import Hangup, Wire
 from ...launch.exit_codes import how_it_ended
-from ...launch.local import render
+from ...launch.one_process import render
 from ...records import messages
 from ...records.observation import Observation, Step
 from ...records.plan import BASELINE, Plan
@@ -25,9 +25,9 @@ from ...records.trial import Proof
 from .ending import WATCHING_FAILED, Killed, PlanRefused, ScriptEnded, ScriptOver, Silence, trains_elsewhere
 from .limit import Limit, rest_of
 from .listening import Tee
-from .output import Output, keep_ends
-from .starting import START_SECONDS, start_process
+from .process_start import START_SECONDS, start_process
 from .worker import Heard
+from .worker_output import Output, keep_ends
 
 CHILD_SECONDS = 90.0  # without a step, once the script has started processes that may train instead
 SILENCE_SECONDS = 120.0  # a step may be slow, but not endless

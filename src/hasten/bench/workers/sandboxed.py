@@ -14,10 +14,10 @@ from dataclasses import replace
 from ...inside.job import Job, Sandbox
 from ...launch.ranks import Rank
 from ...launch.sandboxed import render
-from .output import Output
 from .process import Imported, WorkerProcess
-from .starting import start_process
+from .process_start import start_process
 from .worker_group import WorkerGroup
+from .worker_output import Output
 
 
 class _SandboxedRank(WorkerProcess):

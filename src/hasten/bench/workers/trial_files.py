@@ -12,7 +12,7 @@ from ...inside.job import Sandbox
 from ...inside.sandbox.overlay_folders import make_layers, remove_layers
 from ...inside.sandbox.prelude import keep
 from .clearing import Clearing
-from .outside import written_outside
+from .outside_writes import written_outside
 from .worker import Worker
 
 

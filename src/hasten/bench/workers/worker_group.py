@@ -22,7 +22,7 @@ from ...records.trace import StepTrace, Trace
 from ...records.trial import Proof
 from .ending import Killed, PlanRefused, ScriptEnded, ScriptOver
 from .process import WorkerProcess
-from .starting import START_SECONDS
+from .process_start import START_SECONDS
 from .worker import Heard
 
 Answer = TypeVar("Answer")

@@ -9,12 +9,12 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
-from . import journal
+from . import script_journal
 from .cannot import Diverged
 from .course import Course
-from .journal import Reader
+from .following import kept_of, loss_of
 from .random_numbers import set_torch_state
-from .recording import kept_of, loss_of
+from .script_journal import Reader
 from .stand_ins import StandIns
 
 _ROUNDING = 1e-5  # relative: what a GPU, or another number of threads, may do to a first loss
@@ -63,7 +63,7 @@ class Playing:
             self._fail(error)
 
     def fetch(self, original: Any, name: str, given: Any, more: Any) -> Any:
-        kept = self._next(journal.VALUE)
+        kept = self._next(script_journal.VALUE)
         if name == "numpy":
             return self._array(original, given, more, kept)
         large = isinstance(kept, dict) and set(kept) == {"bytes", "crc"}
@@ -105,12 +105,12 @@ class Playing:
             self._fail(_other_beginning(real, kept))
 
     def clock(self, original: Any) -> Any:
-        value = self.clocks[original] = self._next(journal.CLOCK)
+        value = self.clocks[original] = self._next(script_journal.CLOCK)
         return value
 
     def temporary_folder(self, make: Callable[[], Any]) -> Any:
         """The same, made again if the run that ended took it away."""
-        path = self._next(journal.FOLDER)
+        path = self._next(script_journal.FOLDER)
         with self._course_of():
             os.makedirs(path, mode=0o700, exist_ok=True)
         return path
@@ -124,7 +124,7 @@ class Playing:
         }
 
     def forward(self, original: Any, module: Any, given: Any, more: Any) -> Any:
-        state = self._next(journal.FORWARD)
+        state = self._next(script_journal.FORWARD)
         with self._course:
             result, computed = self._stand_ins.of(
                 module, given, more, lambda: original(module, *given, **more)
@@ -136,7 +136,7 @@ class Playing:
         return result
 
     def backward(self, original: Any, given: Any, more: Any) -> Any:
-        kept = self._next(journal.BACKWARD)
+        kept = self._next(script_journal.BACKWARD)
         with self._course:
             if kept is not None and not self._began:
                 self._check(loss_of(given, more), kept)
@@ -160,7 +160,7 @@ class Playing:
         return kept[1]
 
     def gradients(self, original: Any, given: Any, more: Any) -> Any:
-        self._next(journal.GRADIENTS)
+        self._next(script_journal.GRADIENTS)
         self._began = True
         inputs = given[1] if len(given) > 1 else more["inputs"]
         with self._course:
@@ -192,7 +192,7 @@ class Playing:
         for parameter, gradient in self._gradients:
             parameter.grad = gradient
         self._gradients = []
-        self._next(journal.STEP)
+        self._next(script_journal.STEP)
         self.steps += 1
         if self._reader.exhausted and self._boundary == "step":
             self._land()
@@ -202,7 +202,7 @@ class Playing:
             self._land()
             self._course.mode.batch_asked()
         else:
-            self._next(journal.BATCH)
+            self._next(script_journal.BATCH)
 
 
 def _other_beginning(real: object, kept: object) -> Diverged:

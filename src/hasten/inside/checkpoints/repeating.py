@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import journal
+from . import script_journal
 from .cannot import Diverged
-from .journal import decoded
 from .playing import same
+from .script_journal import decoded
 
 _MOST = 1000  # values
 
@@ -44,6 +44,6 @@ def _values(tail: bytes) -> list[Any]:
             value, at = decoded(tail, at + 1)
         except Diverged:
             break
-        if kind == journal.VALUE:
+        if kind == script_journal.VALUE:
             found.append(value)
     return found

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, ref
 
 from ..internals.loaders import NEXT_INDEX, iterator_kind
-from ..internals.others import is_transformed
+from ..internals.other_functions import is_transformed
 from .cannot import Cannot
 from .course import Course
-from .output import by_machinery
+from .muted_output import by_machinery
 
 if TYPE_CHECKING:
     from ..seams import Call, Seams

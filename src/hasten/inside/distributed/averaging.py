@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.utils.hooks import RemovableHandle
 
-from ..internals.others import add_each, copy_each
+from ..internals.other_functions import add_each, copy_each
 from .buckets import Buckets, identity_of
 from .communication import Communication
 

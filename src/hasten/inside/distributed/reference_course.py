@@ -9,16 +9,7 @@ from typing import Any
 
 import torch
 
-from ..guarding.course import (
-    ANOTHER,
-    DRIFTED,
-    END,
-    EVALUATED,
-    Event,
-    apart,
-    as_line,
-    read_events,
-)
+from ..guarding.step_numbers import ANOTHER, DRIFTED, END, EVALUATED, Event, apart, as_line, read_events
 from ..seams import Call
 from ..training import Training
 

@@ -21,12 +21,12 @@ from ..training import Training
 from .averaging import Averaging
 from .batch_norm import Part, SharedBatchNorm, average_running_statistics
 from .communication import Communication
-from .drawing import Drawing
 from .evaluation import SharedEvaluation
 from .losses import MOST, losses_at, make_global
 from .nan_losses import NanOfRanks
 from .parting import Fail, Parting
 from .rng_states import RngStates, seed_of
+from .script_draws import Drawing
 from .slicing import Slicer
 from .spot_checks import SpotChecks, can_check
 from .step_apart import StepApart

@@ -12,7 +12,7 @@ from typing import TypeVar
 import torch
 
 from ..internals.loaders import iterator_kind
-from ..internals.others import storage_kinds
+from ..internals.other_functions import storage_kinds
 from ..random_state import DRAWING_IN_PLACE
 from ..seams import Call, Seams
 from ..structures import map_tensors

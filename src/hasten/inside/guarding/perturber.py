@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from ..internals.modules import compiled_call, has_parts, own_parameters
-from ..internals.others import is_transformed
+from ..internals.other_functions import is_transformed
 from ..random_state import another_seed, seed_generators
 from ..seams import Args, Call, Kwargs
 from ..structures import map_tensors

@@ -18,7 +18,7 @@ from ..random_state import fingerprint
 from ..samples.dataset_traits import length_of
 from ..seams import Args, Call, Kwargs
 from ..training import Training
-from .printed import Printed
+from .evaluation_prints import Printed
 
 if TYPE_CHECKING:
     from torch.nn import Module

@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ..internals.others import map_leaves
+from ..internals.other_functions import map_leaves
 from ..random_state import rng_states, set_rng_states
 from ..training import Training
 

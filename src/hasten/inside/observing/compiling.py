@@ -19,7 +19,7 @@ from ..internals.compiler import (
     usual_cache_folder,
 )
 from ..internals.modules import plain_call
-from ..internals.others import leaves
+from ..internals.other_functions import leaves
 from ..seams import Args, Call, Kwargs
 
 if TYPE_CHECKING:

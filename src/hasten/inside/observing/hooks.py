@@ -13,12 +13,12 @@ from ..training import Training
 from .backward_call import OF_AUTOGRAD, OF_GRAD, OF_TENSOR, read_call
 from .data_seams import watch_data
 from .direct_calls import DirectCalls
+from .gpu_pace import Pace
 from .gpu_phases import Marks
 from .loaders import Loaders
 from .observer import Observer, clock
 from .obstacles import obstacle_at, wraps_for_ranks
 from .operators import OperatorsSeen
-from .pace import Pace
 from .padding import PaddingSeen
 from .passing import PassingRoots
 from .scripting import watch_scripting

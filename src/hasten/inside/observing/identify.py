@@ -25,9 +25,9 @@ from ..samples.columns import tensors_behind
 from ..samples.dataset_traits import length_of, takes_items_one_by_one
 from ..samples.late_dataset import puts_off
 from ..samples.resizing import resizes
-from .blocks import repeated_blocks
 from .layout import lies_channels_last
 from .parameter_groups import distinct_groups, why_not_merged
+from .repeated_blocks import repeated_blocks
 
 if TYPE_CHECKING:
     from torch import Tensor

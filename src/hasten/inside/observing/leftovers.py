@@ -12,7 +12,7 @@ from types import FrameType, ModuleType
 from typing import TYPE_CHECKING
 
 from ...records.observation import COPIES, PROFILER, Leftover, Wait
-from ..internals.others import PROFILER_ENABLED, profiling
+from ..internals.other_functions import PROFILER_ENABLED, profiling
 from ..package import PACKAGE
 from ..seams import Call
 from ..training import Training

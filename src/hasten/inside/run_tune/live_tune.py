@@ -17,12 +17,12 @@ from ..switch import Switchboard
 from ..techniques.catalog import CATALOG
 from ..techniques.exclusion import against
 from ..training import NotApplicable, Training
+from .announcing import NOT_TRIED, Outcome, outcome_words
+from .block_lengths import course_of
 from .contest import Contest, step_seconds
-from .course import course_of
 from .own_trial import OwnTrial
 from .promising import Trying, promising
 from .run import Run
-from .words import NOT_TRIED, Outcome, outcome_words
 
 _FAR_TOO_MUCH = 2.0  # times what may be lost
 _WARMUP_STEPS, _MOST_WATCHED = 20, 256

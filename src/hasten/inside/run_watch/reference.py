@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from ...records.run_pace import TunedPace
-from .blocks import Block, Kind
+from .step_blocks import Block, Kind
 
 _LEAST_NOISE = 0.01
 _FEW_BLOCKS = 1.3  # the true spread may be this many times that of so few blocks

@@ -15,8 +15,8 @@ from statistics import median
 from typing import Literal
 
 from ...records.run_pace import WatchedRun
-from .blocks import Block
 from .reference import Reference, comparable, noise_of, reference_of, without_trend
+from .step_blocks import Block
 
 REFERENCE_BLOCKS = 30
 _WINDOW_BLOCKS = 8

@@ -20,10 +20,10 @@ from .. import script_side
 from ..job import Job
 from ..observing.observer import RawStep, clock
 from ..training import Training
-from .blocks import Block, Blocks
 from .causes import Spell, causes, straggler, where
+from .message import slower_words
 from .rules import Pace, Slower
-from .words import slower_words
+from .step_blocks import Block, Blocks
 
 if TYPE_CHECKING:
     from ..distributed.own_time import OwnTime

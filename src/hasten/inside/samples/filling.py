@@ -20,7 +20,7 @@ from typing import NoReturn
 
 from ..process.own_offsets import open_files_anew
 from ..process.readable import readable
-from .drawing import MakingWatch, Seen
+from .draws_in_samples import MakingWatch, Seen
 from .files_read import FilesRead, has_changed
 from .forked import be_quiet_and_single, end
 from .store_files import Store, Writer

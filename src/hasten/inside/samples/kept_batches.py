@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .batch_copies import Copier
-from .drawing import Drawing, MakingWatch
+from .draws_in_samples import Drawing, MakingWatch
 from .fetching import samples_of
 from .loader_override import has_workers
 from .sampling_proof import answered_apart, incomparable, same_sample

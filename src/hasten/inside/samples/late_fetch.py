@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from ..internals.loaders import collating
-from ..internals.others import leaves
+from ..internals.other_functions import leaves
 from ..random_state import State, rng_states, set_rng_states
 from ..seams import Call
 from .columns import same_batch

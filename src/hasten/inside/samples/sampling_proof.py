@@ -20,7 +20,7 @@ from ..process.own_offsets import open_files_anew
 from ..process.readable import readable
 from ..random_state import state_of_generator
 from .contents import version_of
-from .drawing import Drawing, as_another_process
+from .draws_in_samples import Drawing, as_another_process
 from .forked import be_quiet_and_single, end
 from .visible_state import difference, visible_state
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from .drawing import Drawing
+from .draws_in_samples import Drawing
 from .files_read import has_changed
 from .sampling_proof import answered_apart, prove_deterministic, same_sample, spread, states_of
 from .store_files import Store

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..living import reference
 from ..random_state import fingerprint, rng_states, set_rng_states
-from .drawing import Drawing, as_another_process
+from .draws_in_samples import Drawing, as_another_process
 from .late_dataset import same_objects
 from .sampling_proof import (
     MadeFrom,

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..internals.loaders import CREATE_FETCHER, fetchers
 from ..seams import Call, Seams
-from .drawing import MakingWatch, Seen
+from .draws_in_samples import MakingWatch, Seen
 from .fetching import Fetcher
 from .store_counts import Counts
 

@@ -47,7 +47,7 @@ from ...records.thresholds import LEAST_SHARE
 from ...records.trial import Proof
 from ...records.whole_run import breakdown_of
 from ...saying import say
-from ..internals.others import ZIP_WRITER, serialization
+from ..internals.other_functions import ZIP_WRITER, serialization
 from ..process.own_memory import free_bytes, private_bytes
 from ..seams import Call
 from ..training import NotApplicable, Training

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..internals.others import map_leaves
+from ..internals.other_functions import map_leaves
 from ..observing.layout import is_channels_last, lies_channels_last, shows_channels_last
 from ..seams import Args, Call, Kwargs
 from ..training import NotApplicable, Training

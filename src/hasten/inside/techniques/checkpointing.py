@@ -17,8 +17,8 @@ from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.modules import batch_norm_kind, compiled_call, plain_call, put_call
-from ..observing.blocks import repeated_blocks
 from ..observing.compiling import BlockSlot
+from ..observing.repeated_blocks import repeated_blocks
 from ..seams import Args, Kwargs
 from ..training import NotApplicable, Training
 from .base import SAVES_MEMORY, Technique

@@ -24,7 +24,6 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals import compiler
 from ..internals.modules import compiled_call, is_compiled, plain_call, put_call
-from ..observing.blocks import repeated_blocks
 from ..observing.compiling import (
     BlockSlot,
     CompiledCall,
@@ -32,6 +31,7 @@ from ..observing.compiling import (
     keep_compiled_code,
     tally,
 )
+from ..observing.repeated_blocks import repeated_blocks
 from ..observing.uses import DIFFERENTIATES_GRADIENTS
 from ..seams import Args, Call, Kwargs
 from ..structures import map_tensors

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..internals.others import PROFILER_ENABLED, collect, profiling
+from ..internals.other_functions import PROFILER_ENABLED, collect, profiling
 from ..seams import Args, Call, Kwargs
 from ..training import Training
 from .base import Technique

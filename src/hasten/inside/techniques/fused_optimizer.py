@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..internals.others import mark_scaling_supported, step_dtype
+from ..internals.other_functions import mark_scaling_supported, step_dtype
 from ..observing.identify import (
     FUSED_FUNCTIONS,
     can_foreach,

@@ -25,7 +25,7 @@ from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.modules import has_hooks
-from ..internals.others import leaves
+from ..internals.other_functions import leaves
 from ..living import Living
 from ..observing.uses import RECORDS_EVALUATIONS
 from ..seams import Args, Call, Kwargs

@@ -25,7 +25,7 @@ from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.loaders import NEXT_DATA, iterators_that_fetch
-from ..internals.others import map_leaves
+from ..internals.other_functions import map_leaves
 from ..samples.byte_batches import ByteBatch, bytes_of
 from ..seams import Call
 from ..training import NotApplicable, Training

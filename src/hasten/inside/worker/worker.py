@@ -22,13 +22,12 @@ from ..random_state import seed_before_imports
 from ..run_tune.live_tune import LiveTune
 from ..run_watch.run_watch import RunWatch, watch_of
 from ..sandbox.containment import die_with_parent, dies_with_parent
-from ..sandbox.denied import naming_file
 from ..sandbox.entering import enter_sandbox
+from ..sandbox.permission_denied import naming_file
 from ..seams import ImportSeam, Seams
 from ..source_files import SourceFiles
 from ..warned import count_the_scripts_frames
 from .children import Children
-from .clocks import Clocks
 from .control import Conversation, stop_here
 from .exits import exit_of
 from .instruments import Instruments
@@ -37,13 +36,14 @@ from .own_tune import own_tune_of
 from .plan_in_force import PlanInForce
 from .run_script import die_as_python_does, run_to_the_end, show_as_python_does
 from .run_summary import Summarizer
+from .shifted_clocks import Clocks
 from .traces import trace_of
 from .training_thread import TrainingThread
 from .turn import Turn
 from .under_plan import UnderPlan
 
 if TYPE_CHECKING:
-    from ..checkpoints.keeper import Keeper
+    from ..checkpoints.restartable_run import Keeper
 
 
 class Worker:
@@ -73,7 +73,7 @@ class Worker:
         self._own_groups = OwnGroups(job)
         self._keeper: Keeper | None = None
         if job.checkpoints is not None:
-            from ..checkpoints.keeper import Keeper
+            from ..checkpoints.restartable_run import Keeper
 
             self._keeper = Keeper(job, job.checkpoints, self._seams, self._sources)
 

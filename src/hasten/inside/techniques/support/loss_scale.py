@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ...internals.others import multiply_each, stored_values, unscale_each
+from ...internals.other_functions import multiply_each, stored_values, unscale_each
 from ...seams import Call
 from ...training import Training
 

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ...internals.modules import has_hooks, plain_call
-from ...internals.others import leaves
+from ...internals.other_functions import leaves
 from ...living import Living
 from ...observing.batches import tensors_in
 from ...random_state import fingerprint, rng_states, set_rng_states

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ...internals.others import is_view
+from ...internals.other_functions import is_view
 from ...random_state import State, rng_states, set_rng_states
 from ...structures import map_tensors, tensors_of
 

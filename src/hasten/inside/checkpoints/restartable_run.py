@@ -25,18 +25,18 @@ from . import store
 from .cannot import Cannot, Diverged
 from .choosing import Chosen, check_torch, choose, made_by
 from .course import Course
+from .following import Recording
 from .graphs import saved_in_graphs, with_graph
 from .heap import Found, Heap
 from .image import Images, Restoring
-from .journal import Reader, Writer
-from .others import GivenToWorkers, digests_of_others
-from .output import Files, Muted
+from .muted_output import Files, Muted
 from .playing import Playing
 from .random_numbers import compare_rng_states, compare_samples, digests
-from .recording import Recording
 from .repeating import Repeated
+from .script_journal import Reader, Writer
 from .seams_of_course import SeamsOfCourse
 from .stopping import Stopping
+from .unnamed_tensors import GivenToWorkers, digests_of_others
 from .writing import Background
 
 _TAIL_SECONDS = 5.0

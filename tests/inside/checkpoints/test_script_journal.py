@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from hasten.inside.checkpoints import journal
+from hasten.inside.checkpoints import script_journal
 from hasten.inside.checkpoints.cannot import Diverged
-from hasten.inside.checkpoints.journal import Reader, Writer
+from hasten.inside.checkpoints.script_journal import Reader, Writer
 
 VALUES = (1.5, math.inf, True, False, 3, -(2**62), 2**70, "text", None, b"bytes", [1.0, [2.0]], {"bytes": 1})
 
@@ -16,9 +16,9 @@ VALUES = (1.5, math.inf, True, False, 3, -(2**62), 2**70, "text", None, b"bytes"
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 def test_a_value_comes_back(value: object) -> None:
     writer = Writer()
-    writer.add(journal.VALUE, value)
+    writer.add(script_journal.VALUE, value)
     reader = Reader(writer.take())
-    found = reader.next(journal.VALUE)
+    found = reader.next(script_journal.VALUE)
     assert found == value
     assert type(found) is type(value)
     assert reader.exhausted
@@ -26,33 +26,33 @@ def test_a_value_comes_back(value: object) -> None:
 
 def test_another_kind_is_said_in_words() -> None:
     writer = Writer()
-    writer.add(journal.BACKWARD)
+    writer.add(script_journal.BACKWARD)
     with pytest.raises(Diverged, match="the script reads a value where it goes backward"):
-        Reader(writer.take()).next(journal.VALUE)
+        Reader(writer.take()).next(script_journal.VALUE)
 
 
 def test_the_end_is_said_in_words() -> None:
     with pytest.raises(Diverged, match="calls a model where the checkpoint was taken"):
-        Reader(b"").next(journal.FORWARD)
+        Reader(b"").next(script_journal.FORWARD)
 
 
 def test_a_slot_keeps_back_what_follows_until_it_is_settled() -> None:
     writer = Writer()
-    writer.add(journal.BATCH)
-    writer.add(journal.FORWARD)
+    writer.add(script_journal.BATCH)
+    writer.add(script_journal.FORWARD)
     writer.open_slot()
-    writer.add(journal.STEP)
-    assert writer.take() == journal.BATCH + b"0"
+    writer.add(script_journal.STEP)
+    assert writer.take() == script_journal.BATCH + b"0"
     writer.settle(b"state")
     reader = Reader(writer.take())
-    assert reader.next(journal.FORWARD) == b"state"
-    assert reader.next(journal.STEP) is None
+    assert reader.next(script_journal.FORWARD) == b"state"
+    assert reader.next(script_journal.STEP) is None
     assert reader.exhausted
 
 
 def test_the_size_counts_what_slots_get() -> None:
     writer = Writer()
-    writer.add(journal.FORWARD)
+    writer.add(script_journal.FORWARD)
     writer.open_slot()
     writer.settle(b"state")
     assert writer.bytes == len(writer.take())
@@ -60,6 +60,6 @@ def test_the_size_counts_what_slots_get() -> None:
 
 def test_a_record_that_was_cut_is_found() -> None:
     writer = Writer()
-    writer.add(journal.VALUE, 0.5)
+    writer.add(script_journal.VALUE, 0.5)
     with pytest.raises(Diverged, match="in the middle of a record"):
-        Reader(writer.take()[:-3]).next(journal.VALUE)
+        Reader(writer.take()[:-3]).next(script_journal.VALUE)

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from hasten.records.scaling import Cluster, Line, Link, StepCost, Workload
-from hasten.scaling.communication import ring_seconds
-from hasten.scaling.forecast import forecast, scaled
+from hasten.scaling.all_reduce_time import ring_seconds
+from hasten.scaling.prediction import forecast, scaled
 
 LINK = Link(latency_seconds=1e-3, bytes_per_second=1e9)
 LINE = Line(0.1, 0.01)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from . import journal
+from . import script_journal
 from .course import Course
-from .journal import Writer
 from .random_numbers import torch_state
+from .script_journal import Writer
 
 _LARGE = 2**22  # bytes of an array from which on only its checksum is kept
 _WITHOUT_LOADER = 3  # steps without a batch from a loader
@@ -47,25 +47,25 @@ class Recording:
         kept = kept_of(name, value)
         if self.check is not None:
             self.check(kept)
-        self._add(journal.VALUE, kept)
+        self._add(script_journal.VALUE, kept)
         return value
 
     def clock(self, original: Any) -> Any:
         value = original() + self.ahead.get(original, 0)
-        self._add(journal.CLOCK, value)
+        self._add(script_journal.CLOCK, value)
         return value
 
     def temporary_folder(self, make: Callable[[], Any]) -> Any:
         with self._course_of():
             path = make()
-        self._add(journal.FOLDER, path)
+        self._add(script_journal.FOLDER, path)
         return path
 
     def forward(self, original: Any, module: Any, given: Any, more: Any) -> Any:
         with self._course:
             before = torch_state(self._torch)
             self.settle(before)
-            self._add(journal.FORWARD)
+            self._add(script_journal.FORWARD)
             result = original(module, *given, **more)
             after = torch_state(self._torch)
             if after != before or self._state is not None:
@@ -86,12 +86,12 @@ class Recording:
 
     def backward(self, original: Any, given: Any, more: Any) -> Any:
         with self._course:
-            self._add(journal.BACKWARD, None if self.went_backward else loss_of(given, more))
+            self._add(script_journal.BACKWARD, None if self.went_backward else loss_of(given, more))
             self.went_backward = True
             return original(*given, **more)
 
     def gradients(self, original: Any, given: Any, more: Any) -> Any:
-        self._add(journal.GRADIENTS)
+        self._add(script_journal.GRADIENTS)
         with self._course:
             return original(*given, **more)
 
@@ -99,7 +99,7 @@ class Recording:
         return None
 
     def step_ends(self, optimizer: Any) -> None:
-        self._add(journal.STEP)
+        self._add(script_journal.STEP)
         self.steps += 1
         self._since_batch += 1
         self._since_boundary += 1
@@ -112,7 +112,7 @@ class Recording:
         if self._since_boundary:
             self._since_boundary = 0
             self._boundary("batch")
-        self._add(journal.BATCH)
+        self._add(script_journal.BATCH)
 
 
 def loss_of(given: Any, more: Any) -> float | None:

@@ -7,7 +7,7 @@ import pytest
 from hasten.cli.commands import parse
 from hasten.cli.engine_options import NAMES
 from hasten.cli.run import PARAMETERS
-from hasten.cli.words import words_of
+from hasten.cli.typed_options import words_of
 
 
 @pytest.mark.parametrize(

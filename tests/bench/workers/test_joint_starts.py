@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hasten.bench.workers.together import Starts
+from hasten.bench.workers.joint_starts import Starts
 from hasten.records.facts import Facts
 from hasten.records.plan import BASELINE, Plan
 from tests.bench.real_workers import trials_for

@@ -11,7 +11,7 @@ import pytest
 
 import hasten
 from hasten.inside.job import Job
-from hasten.launch.local import environment_of, render
+from hasten.launch.one_process import environment_of, render
 from hasten.records.codec import from_json, to_json
 from hasten.records.machine import Core
 from hasten.records.plan import BASELINE, Plan, Settings

@@ -8,7 +8,7 @@ from statistics import fmean
 
 import pytest
 
-from hasten.scaling.waiting import slowest
+from hasten.scaling.slowest_worker import slowest
 
 
 def drawn(count: int, deviation: float, seed: int = 1) -> list[float]:

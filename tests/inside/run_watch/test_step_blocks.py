@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hasten.inside.observing.observer import RawStep
-from hasten.inside.run_watch.blocks import Block, Blocks, block_of, kind_of
+from hasten.inside.run_watch.step_blocks import Block, Blocks, block_of, kind_of
 
 
 def step(seconds: float = 0.01, **others: Any) -> RawStep:

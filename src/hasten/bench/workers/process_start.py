@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import IO
 
-from .output import Output, open_output
+from .worker_output import Output, open_output
 
 START_SECONDS = 600.0  # a script may take long to prepare its first step
 

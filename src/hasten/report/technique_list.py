@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ..records.catalogue import Entry, Listing
+from ..records.technique_list import Entry, Listing
 from ..saying import visible
 from .words import technique_words
 

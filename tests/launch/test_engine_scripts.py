@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hasten.launch.across_hosts import why_not_by_ranks
+from hasten.launch.engine_scripts import why_not_by_ranks
 from hasten.records.diagnosis import Distribution
 
 ITS_OWN = Distribution(kind="ranks", sign="init_process_group in train.py:3")

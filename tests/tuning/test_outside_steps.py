@@ -16,7 +16,7 @@ from hasten.records.trial import Trial, Unseen
 from hasten.report.reasons import reason_words, why_not_words
 from hasten.tuning.candidate import Candidate
 from hasten.tuning.deadline import Deadline
-from hasten.tuning.outside import divided
+from hasten.tuning.outside_steps import divided
 from hasten.tuning.search import Search
 from tests.bench.made_up import candidate
 from tests.bench.paper_epochs import outside

@@ -9,8 +9,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ..records.scaling import Cluster, Range, Scaled, ScalingForecast, Workload
-from .communication import exposed_seconds
-from .waiting import slowest
+from .all_reduce_time import exposed_seconds
+from .slowest_worker import slowest
 
 WORTH = 1.1  # twice the workers are worth it where they train so many times as fast
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hasten.records.scaling import Cluster, Line, Link, StepCost, Workload
-from hasten.scaling.communication import all_reduce_seconds, exposed_seconds, ring_seconds
+from hasten.scaling.all_reduce_time import all_reduce_seconds, exposed_seconds, ring_seconds
 
 LINK = Link(latency_seconds=50e-6, bytes_per_second=1e9)
 FAST = Link(latency_seconds=1e-6, bytes_per_second=1e10)

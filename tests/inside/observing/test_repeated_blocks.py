@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from torch import nn
 
-from hasten.inside.observing.blocks import repeated_blocks
+from hasten.inside.observing.repeated_blocks import repeated_blocks
 
 
 def block(width: int = 4) -> nn.Module:

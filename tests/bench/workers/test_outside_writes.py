@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hasten.bench.workers.outside import outside_caution, written_outside
+from hasten.bench.workers.outside_writes import outside_caution, written_outside
 from hasten.records.caution import Caution
 
 pytestmark = pytest.mark.attack("files")

@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from hasten.inside.guarding.printed import Printed
+from hasten.inside.guarding.evaluation_prints import Printed
 from hasten.inside.guarding.recorder import Recorder
 from hasten.inside.observing.observer import RawStep
 from hasten.inside.seams import Seams

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hasten.inside.sandbox.denied import naming_file
+from hasten.inside.sandbox.permission_denied import naming_file
 
 
 def written(what: str) -> str:

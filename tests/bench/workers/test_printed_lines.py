@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hasten.bench.workers.printed import difference
+from hasten.bench.workers.printed_lines import difference
 
 ALIKE = [
     ("epoch 1: loss 0.7060, accuracy 0.8190, 4.4 s", "epoch 1: loss 0.7061, accuracy 0.8195, 9.1 s"),

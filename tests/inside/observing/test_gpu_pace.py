@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from hasten.inside.observing.pace import Pace
+from hasten.inside.observing.gpu_pace import Pace
 
 
 class Cuda:

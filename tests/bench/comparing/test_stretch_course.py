@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from hasten.bench.comparing.course import Course, _period, comes_by, course_of, rarest
 from hasten.bench.comparing.steps import STEPS, Rhythm, rhythm_of
+from hasten.bench.comparing.stretch_course import Course, _period, comes_by, course_of, rarest
 from hasten.records.observation import Step
 from tests.bench.made_up import step
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from hasten.inside.guarding.course import END, Event, parted
+from hasten.inside.guarding.step_numbers import END, Event, parted
 from hasten.inside.seams import Seams
-from hasten.inside.worker.clocks import Clocks
+from hasten.inside.worker.shifted_clocks import Clocks
 
 pytestmark = pytest.mark.attack("truth")
 
