@@ -8,12 +8,15 @@ table for each.
 
     python benchmarks/checkpoints_over_shapes.py [NAME ...]
     python benchmarks/checkpoints_over_shapes.py --libraries [NAME ...]   # tests/scripts/libraries
+    python benchmarks/checkpoints_over_shapes.py --use bf16,channels_last [NAME ...]   # under a plan
 
-Times in what a library prints are left out of the comparison.
+Both runs are under the plan, and what of it does not apply to a script is left out in both. Times in what a
+library prints are not compared.
 """
 
 from __future__ import annotations
 
+import argparse
 import gc
 import os
 import re
@@ -34,6 +37,7 @@ from hasten.inside.checkpoints.image import Restoring
 from hasten.inside.job import Job
 from hasten.inside.worker.worker import Worker
 from hasten.machine import this_machine
+from hasten.records.plan import BASELINE, Plan
 from hasten.records.run_checkpoints import RunCheckpoints
 
 SCRIPTS = Path(__file__).resolve().parent.parent / "tests" / "scripts"
@@ -43,26 +47,32 @@ SECONDS = 20.0  # of one run
 MACHINE = this_machine()
 
 
-def main(names: list[str]) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--libraries", action="store_true")
+    parser.add_argument("--use", default="", metavar="TECHNIQUE,...", help="those with their usual settings")
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
     gc.freeze()  # a child's collections would copy all of this process
-    libraries = "--libraries" in names
-    names = [name for name in names if name != "--libraries"]
-    for path in sorted((SCRIPTS / ("libraries" if libraries else "shapes")).glob("*.py")):
-        if not names or path.stem in names:
-            print(f"| `{path.stem}` | {outcome(path)} |", flush=True)
+    plan = Plan({name: {} for name in arguments.use.split(",") if name})
+    for path in sorted((SCRIPTS / ("libraries" if arguments.libraries else "shapes")).glob("*.py")):
+        if not arguments.names or path.stem in arguments.names:
+            print(f"| `{path.stem}` | {outcome(path, plan)} |", flush=True)
 
 
-def outcome(script: Path) -> str:
+def outcome(script: Path, plan: Plan = BASELINE) -> str:
     folder = tempfile.mkdtemp()
     try:
-        return tried(script, folder)
+        return tried(script, folder, plan)
     finally:
         shutil.rmtree(folder)
 
 
-def tried(script: Path, folder: str) -> str:
-    first = trained(script, folder, "first")
+def tried(script: Path, folder: str, plan: Plan) -> str:
+    first = trained(script, folder, "first", plan)
     steps = store.steps_in(f"{folder}/kept")
     why = said(folder, "first")
     if not steps:
@@ -72,7 +82,7 @@ def tried(script: Path, folder: str) -> str:
     for step in steps:
         if step > middle:
             os.rename(store.path_of(f"{folder}/kept", step), store.path_of(f"{folder}/away", step))
-    second = trained(script, folder, "second")
+    second = trained(script, folder, "second", plan)
     if second == 2 and "at step" not in said(folder, "second"):
         return f"refused: {said(folder, 'second')}"
     outputs = (Path(folder, name).read_bytes() for name in ("first.out", "second.out"))
@@ -109,11 +119,11 @@ def descriptions(value: object) -> Iterator[dict[str, Any]]:
             yield from descriptions(part)
 
 
-def trained(script: Path, folder: str, name: str) -> int | str:
+def trained(script: Path, folder: str, name: str, plan: Plan) -> int | str:
     """The exit code; what it printed is in files of that name."""
     child = os.fork()
     if not child:
-        run(script, folder, name)
+        run(script, folder, name, plan)
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -126,7 +136,7 @@ def trained(script: Path, folder: str, name: str) -> int | str:
     return f"more than {SECONDS:.0f} s"
 
 
-def run(script: Path, folder: str, name: str) -> None:
+def run(script: Path, folder: str, name: str, plan: Plan) -> None:
     os.setsid()
     os.chdir(folder)
     for descriptor, kind in ((0, "in"), (1, "out"), (2, "err")):
@@ -135,7 +145,7 @@ def run(script: Path, folder: str, name: str) -> None:
     asked = RunCheckpoints(f"{folder}/kept", every_steps=EVERY, keep=1000, seed=1)
     code = 1
     try:
-        Worker(Job((str(script),), MACHINE, checkpoints=asked), time.time()).run()
+        Worker(Job((str(script),), MACHINE, plan=plan, checkpoints=asked), time.time()).run()
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
@@ -153,4 +163,4 @@ def said(folder: str, name: str) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

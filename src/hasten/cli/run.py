@@ -14,7 +14,7 @@ from .common import named_plan, require_platform, script_of
 from .engine_options import ENGINE_OPTIONS
 from .options import TECHNIQUES, OneOf, backend, files, nproc_per_node, script
 from .run_checkpoint import OPTIONS as CHECKPOINTS
-from .run_checkpoint import checkpoints_of, hashing_as_before
+from .run_checkpoint import checkpoints_of, hashing_as_before, part_that_restarts
 from .run_tune import tuning_of
 from .starting import say, start
 from .values import file_name, steps_or_minutes
@@ -103,6 +103,8 @@ def execute(arguments: SimpleNamespace) -> int:
     machine = this_machine()
     saved, source = _plan(arguments, script)
     plan, remarks = fit(saved, script, machine, arguments.nproc_per_node)
+    plan, left_out = part_that_restarts(arguments, plan)
+    remarks = [*remarks, *left_out]
     for remark in remarks:
         say(remark)
     if remarks and arguments.strict:

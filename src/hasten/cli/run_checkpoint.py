@@ -120,9 +120,20 @@ def _why_not(arguments: SimpleNamespace, script: Script, distribution: Distribut
         )
     if arguments.tune or arguments.retune_every:
         return "a run that tries techniques as it trains cannot be played back: leave out --tune"
-    if plan:
-        return f"a run under a plan ({plan.label}) cannot be continued yet: add --no-plan"
     return ""
+
+
+def part_that_restarts(arguments: SimpleNamespace, plan: Plan) -> tuple[Plan, list[str]]:
+    """The part of the plan under which a run can go on from a checkpoint, and a remark about the rest. All of
+    it where no checkpoints are asked for.
+    """
+    from ..inside.techniques.catalog import CATALOG
+
+    rest = [name for name in plan.techniques if not CATALOG[name].restarts]
+    if not (arguments.checkpoint and rest):
+        return plan, []
+    remark = f"a run under {', '.join(rest)} cannot be continued from a checkpoint yet: left out of the plan"
+    return plan.only(set(plan.techniques) - set(rest)), [remark]
 
 
 def _seed_of(folder: str) -> int:

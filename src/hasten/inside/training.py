@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,8 @@ class Training:
         self.batch_providers: dict[str, BatchProvider] = {}
         self.evaluation_departures: dict[str, EvaluationDeparture] = {}  # of lowered evaluations
         self.before_passes: Callable[[], None] | None = None  # before each root's pass that records gradients
+        self.follow: ForwardWrapper | None = None  # who keeps checkpoints: around all that a root's pass does
+        self.aside: Callable[[], AbstractContextManager[None]] = nullcontext  # of no interest to that one
         self.before_scripting: dict[str, Callable[[Module], None]] = {}  # torch.jit.script compiles this one
         self.after_steps: dict[str, Callable[[], None]] = {}  # called at the end of every step
         self.at_end: dict[str, Callable[[], None]] = {}  # called when the script has ended: may fail it

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from ...patience import PATIENCE_SECONDS
@@ -15,8 +16,14 @@ SCRIPT = Path(__file__).parent / "scripts" / "everything.py"
 EVERY = 7  # steps
 
 
-def kept(folder: Path, *more: str, every: str = f"{EVERY}steps", script: Path = SCRIPT) -> list[str]:
-    options = ["--no-plan", "--checkpoint", str(folder / "kept"), "--every", every, *more]
+def kept(
+    folder: Path,
+    *more: str,
+    every: str = f"{EVERY}steps",
+    script: Path = SCRIPT,
+    plan: Sequence[str] = ("--no-plan",),
+) -> list[str]:
+    options = [*plan, "--checkpoint", str(folder / "kept"), "--every", every, *more]
     return [sys.executable, "-m", "hasten", "run", *options, str(script)]
 
 

@@ -236,4 +236,4 @@ def test_what_cannot_be_followed_is_said_and_trains_as_without_checkpoints(
     plain = ended([sys.executable, str(script)], tmp_path)
     run = ended(kept(tmp_path, script=script), tmp_path)
     assert run.stdout == plain.stdout
-    assert f"cannot be continued from a checkpoint, and goes on without: {why}" in run.stderr
+    assert f"cannot be continued from a checkpoint and goes on without: {why}" in run.stderr

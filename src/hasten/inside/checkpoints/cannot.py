@@ -9,3 +9,8 @@ class Cannot(Exception):
 
 class Diverged(Cannot):
     """The script does not do what it did in the run that is continued."""
+
+
+def told(error: Exception) -> str:
+    """Why, or that it is a bug."""
+    return str(error) if isinstance(error, Cannot) else f"a bug in hasten ({type(error).__name__}: {error})"

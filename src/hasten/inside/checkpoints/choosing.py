@@ -14,6 +14,8 @@ from . import store
 from .cannot import Cannot
 from .store import Checkpoint, Damaged
 
+_NO_PLAN = "none"
+
 
 @dataclass(frozen=True)
 class Chosen:
@@ -62,6 +64,7 @@ def made_by(job: Job, sources: SourceFiles, digests: dict[str, str]) -> dict[str
         "python": sys.version.split()[0],
         "torch": str(getattr(sys.modules.get("torch"), "__version__", "")),
         "processes": 1,
+        "plan": _plan_words(job),
     }
 
 
@@ -73,13 +76,24 @@ def _check_same(made: dict[str, Any], job: Job, folder: str) -> None:
         "folder": os.getcwd(),
         "python": sys.version.split()[0],
         "processes": 1,
+        "plan": _plan_words(job),
     }
     for name, value in now.items():
-        if made[name] != value:
-            _refuse(folder, name, made[name], value)
+        was = made.get(name, _NO_PLAN) if name == "plan" else made[name]  # older ones do not tell
+        if was != value:
+            _refuse(folder, name, was, value)
     for path, digest in made["sources"].items():
         if digest_of(path) != digest:
             _refuse(folder, "source", f"{path} as it was then", "it was changed or is gone")
+
+
+def _plan_words(job: Job) -> str:
+    """Equal if the plan is."""
+    found = []
+    for name, settings in sorted(job.plan.techniques.items()):
+        how = ", ".join(f"{key}={value}" for key, value in sorted(settings.items()))
+        found.append(f"{name} ({how})" if how else name)
+    return " + ".join(found) or _NO_PLAN
 
 
 def check_torch(made: dict[str, Any], version: str, folder: str) -> None:

@@ -66,7 +66,7 @@ class Recording:
             before = torch_state(self._torch)
             self.settle(before)
             self._add(script_journal.FORWARD)
-            result = original(module, *given, **more)
+            result = original(*given, **more)
             after = torch_state(self._torch)
             if after != before or self._state is not None:
                 self._state = after

@@ -36,6 +36,7 @@ _MOST_KEY = 2**32  # what is above is an address
 _MANY = 8  # things in a container that is looked at as a whole where it can be
 _SAMPLED = 2**23  # bytes of an array from which on only some are looked at
 _OF_MODULES = ("_modules", "_parameters", "_buffers", "training")
+_OF_UPDATES = "_need_device_dtype_check_for_fused"  # an optimizer's first fused update is over
 _LEFT_OUT = ("datetime", "threading", "_thread", "weakref", "multiprocessing", "queue", "uuid", "logging")
 _OF_RUNNING = {  # what Python puts into a module
     "__warningregistry__",
@@ -228,7 +229,7 @@ class Heap:
     def _attributes(self, path: str, names: Any, strict: bool, owner: object = None) -> None:
         of_module = isinstance(owner, self._torch.nn.Module)
         for name, value in list(names.items()):
-            if name.startswith("__") or (of_module and name == "_compiled_call_impl"):
+            if name.startswith("__") or (of_module and name == "_compiled_call_impl") or name == _OF_UPDATES:
                 continue
             at = f"{path}.{name}"
             if of_module and isinstance(value, _PLAIN):

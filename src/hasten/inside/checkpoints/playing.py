@@ -126,9 +126,7 @@ class Playing:
     def forward(self, original: Any, module: Any, given: Any, more: Any) -> Any:
         state = self._next(script_journal.FORWARD)
         with self._course:
-            result, computed = self._stand_ins.of(
-                module, given, more, lambda: original(module, *given, **more)
-            )
+            result, computed = self._stand_ins.of(module, given, more, lambda: original(*given, **more))
             self._began = self._began or not computed
             if state is not None:
                 assert self._torch is not None

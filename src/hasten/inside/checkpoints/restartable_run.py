@@ -1,6 +1,4 @@
-"""A run that can be restarted exactly: brought to its last checkpoint where there is one, and followed from
-there on.
-"""
+"""Brings a run to its last checkpoint, where there is one, and follows it from there on."""
 
 from __future__ import annotations
 
@@ -11,6 +9,7 @@ import threading
 import time
 import weakref
 from collections import Counter
+from collections.abc import Callable
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
@@ -22,7 +21,7 @@ from ..random_state import seed_before_imports
 from ..seams import Seams
 from ..source_files import SourceFiles
 from . import store
-from .cannot import Cannot, Diverged
+from .cannot import Cannot, Diverged, told
 from .choosing import Chosen, check_torch, choose, made_by
 from .course import Course
 from .following import Recording
@@ -59,6 +58,8 @@ class Keeper:
         self._tail_time = self._last_time
         self._looked, self._stopped, self._tries = False, False, 0
         self._clock = time.perf_counter
+        self.plays = False  # the script is on its way to the last checkpoint
+        self.on_landing: Callable[[], None] = lambda: None
 
     # ---- the beginning
     def begin(self) -> None:
@@ -74,6 +75,7 @@ class Keeper:
         except Cannot as error:
             self._stop(error)
         chosen = self._chosen
+        self.plays = chosen is not None
         made_by(self._job, self._sources, self._digests)  # what runs, not what the files become meanwhile
         self._files = Files(self._seams, chosen is not None, self._stop)
         self._background = Background(folder, self._asked.keep, chosen.segments if chosen is not None else [])
@@ -82,9 +84,9 @@ class Keeper:
         self._stopping = Stopping(self._waits)
         self._stopping.install(self._seams)
         seed_before_imports(self._asked.seed)
-        self._course_seams = SeamsOfCourse(self._course, self._seams, self._give_up)
-        self._course_seams.install_clocks(self._sources.is_local, self._skips_sleep)
-        self._course_seams.install_temporary_folders()
+        self.course_seams = SeamsOfCourse(self._course, self._seams, self._give_up)
+        self.course_seams.install_clocks(self._sources.is_local, self._skips_sleep)
+        self.course_seams.install_temporary_folders()
         self._files.install()
 
     def _skips_sleep(self) -> bool:
@@ -119,7 +121,7 @@ class Keeper:
         self._images = Images(torch, self._heap)
         self._recording.torch_came(torch)
         self._files.install_saves(torch)
-        self._course_seams.install(torch, self._optimizers, self._models)
+        self.course_seams.install(torch, self._optimizers, self._models)
         if self._chosen is not None:
             self._playing.torch_came(torch)
             try:
@@ -208,10 +210,7 @@ class Keeper:
     def _give_up(self, error: Exception) -> None:
         """The training goes on as without us."""
         self._course.off = True
-        why = (
-            str(error) if isinstance(error, Cannot) else f"a bug in hasten ({type(error).__name__}: {error})"
-        )
-        say(f"hasten: this training cannot be continued from a checkpoint, and goes on without: {why}")
+        say(f"hasten: this training cannot be continued from a checkpoint and goes on without: {told(error)}")
         if self._stopping.asked:
             self._stopping.go()
 
@@ -240,7 +239,8 @@ class Keeper:
         self._last_time = self._clock()
         store.remove_tail(self._asked.folder, chosen.checkpoint.step)
         self._course.mode = self._recording
-        self._chosen = None
+        self._chosen, self.plays = None, False
+        self.on_landing()
 
     def _put_back(self, checkpoint: store.Checkpoint) -> None:
         restoring = Restoring(self._torch, checkpoint.header, checkpoint.body)
@@ -275,9 +275,7 @@ class Keeper:
     def _stop(self, error: Exception) -> NoReturn:
         """Nothing was trained yet, and nothing written."""
         self._unmute()
-        why = (
-            str(error) if isinstance(error, Cannot) else f"a bug in hasten ({type(error).__name__}: {error})"
-        )
+        why = told(error)
         if isinstance(error, Diverged):
             why = (
                 f"this training cannot be continued: {why}. To train from the beginning, name another "
@@ -287,6 +285,10 @@ class Keeper:
         os._exit(_NOT_CONTINUED)
 
     # ---- the end
+    def watching_failed(self, why: str) -> None:
+        """What the plan needs is gone, and our seams with it."""
+        self._stop(Cannot(why)) if self.plays else self._give_up(Cannot(why))
+
     def script_ended(self, error: BaseException | None) -> None:
         """By itself, or with ``error``."""
         if self._muted is not None:

@@ -15,9 +15,14 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, ref
 
 from ..internals.loaders import NEXT_INDEX, iterator_kind
+from ..internals.modules import compiled_call
 from ..internals.other_functions import is_transformed
+from ..observing.slot import ForwardSlot
+from ..package import INSIDE
+from ..training import Training
 from .cannot import Cannot
 from .course import Course
+from .frames import is_below
 from .muted_output import by_machinery
 
 if TYPE_CHECKING:
@@ -39,6 +44,7 @@ class SeamsOfCourse:
     def __init__(self, course: Course, seams: Seams, cannot: Callable[[Cannot], None]) -> None:
         self._course, self._seams, self._cannot = course, seams, cannot
         self._in_backward = False
+        self._known, self._models = WeakSet[Any](), list[ref[Any]]()
         self._at_work: list[tuple[int, bool]] = []  # optimizers in their step, and whether it is one piece
 
     def install(self, torch: ModuleType, optimizers: list[ref[Any]], models: list[ref[Any]]) -> None:
@@ -48,13 +54,20 @@ class SeamsOfCourse:
             replace(torch.Tensor, name, partial(self._fetch, name))
         for name in (*_COMPARING, "is_nonzero"):
             replace(torch, name, partial(self._fetch, name))
-        replace(torch.nn.Module, "__call__", partial(self._forward, torch, models))
+        self._models = models
+        replace(torch.nn.Module, "__call__", self._forward)
         replace(torch.Tensor, "backward", self._backward)
         replace(torch.autograd, "backward", self._backward)
         replace(torch.autograd, "grad", self._gradients)
         replace(iterator_kind(), "__next__", self._next)
         replace(iterator_kind(), NEXT_INDEX, self._drawing)
         self._optimizers(torch, optimizers)
+
+    def join(self, training: Training) -> None:
+        """Of a run under a plan: what techniques do in a root's pass is part of that, and their set-up is of
+        no interest.
+        """
+        training.follow, training.aside = self.follow, lambda: self._course
 
     def install_clocks(self, is_own: Callable[[str], bool], skips_sleep: Callable[[], bool]) -> None:
         """Before the script begins. ``is_own``: whether a file's calls are followed."""
@@ -84,28 +97,37 @@ class SeamsOfCourse:
         course = self._course
 
         def fetch(*given: Any, **more: Any) -> Any:
-            if course.deaf() or (self._at_work and _by_an_optimizer(sys._getframe(1))):
+            if course.deaf() or _by_others(sys._getframe(1), bool(self._at_work)):
                 return original(*given, **more)
             return course.mode.fetch(original, name, given, more)
 
         return fetch
 
-    def _forward(self, torch: ModuleType, models: list[ref[Any]], original: Call) -> Call:
-        course, known, cannot = self._course, WeakSet[Any](), self._cannot
+    def _forward(self, original: Call) -> Call:
+        course, follow = self._course, self.follow
 
         # torch's profiler reads ``self`` from this function's frames
         def __call__(self: Any, *given: Any, **more: Any) -> Any:
             if course.deaf() or next(self.parameters(), None) is None:
                 return original(self, *given, **more)
-            if is_transformed(torch):
-                cannot(Cannot(_TRANSFORMED))
+            if isinstance(compiled_call(self), ForwardSlot):  # it has ``follow`` called
                 return original(self, *given, **more)
-            if self not in known:
-                known.add(self)
-                models.append(ref(self))
-            return course.mode.forward(original, self, given, more)
+            return follow(self, partial(original, self), given, more)
 
         return __call__
+
+    def follow(self, module: Any, call: Call, given: Any, more: Any) -> Any:
+        """``call`` is the module's whole forward pass."""
+        course = self._course
+        if course.deaf():
+            return call(*given, **more)
+        if is_transformed(course.torch):
+            self._cannot(Cannot(_TRANSFORMED))
+            return call(*given, **more)
+        if module not in self._known:
+            self._known.add(module)
+            self._models.append(ref(module))
+        return course.mode.forward(call, module, given, more)
 
     def _backward(self, original: Call) -> Call:
         course = self._course
@@ -199,6 +221,11 @@ def _bytes_of(index: Any) -> bytes:
         return marshal.dumps(index, 2)
     except ValueError:  # such as tensors
         return repr(index).encode()
+
+
+def _by_others(frame: FrameType, at_work: bool) -> bool:
+    """By what watches a run under a plan, or by an optimizer for itself."""
+    return is_below(frame.f_code.co_filename, INSIDE) or (at_work and _by_an_optimizer(frame))
 
 
 def _by_an_optimizer(frame: FrameType) -> bool:

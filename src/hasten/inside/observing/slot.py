@@ -6,6 +6,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from ..internals.modules import compiled_call, plain_call, put_call
+from ..seams import Call
 from ..training import Training
 from .loaders import Loaders
 from .observer import Observer
@@ -55,8 +56,11 @@ class ForwardSlot:
         except Exception as error:
             training.seams.give_up(error)
         try:
-            wrapped = training.forward_wrappers
-            output = training.forward(root, call, args, kwargs) if wrapped else call(*args, **kwargs)
+            wrapped, follow = training.forward_wrappers, training.follow
+            if follow is not None:
+                output = follow(root, _whole(training, root, call), args, kwargs)
+            else:
+                output = training.forward(root, call, args, kwargs) if wrapped else call(*args, **kwargs)
             return output
         finally:
             if not training.seams.given_up:
@@ -75,6 +79,11 @@ class ForwardSlot:
         if self._told_of != now:
             self._teaches, self._told_of = not self._training.is_trained(root), now
         return self._teaches
+
+
+def _whole(training: Training, root: Module, call: Call) -> Call:
+    """``call`` with all that techniques put around it."""
+    return lambda *args, **kwargs: training.forward(root, call, args, kwargs)
 
 
 def take_out(root: Module) -> None:

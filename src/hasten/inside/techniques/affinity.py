@@ -43,6 +43,7 @@ class Affinity(Technique):
     layer = "environment"
     risk = "exact"
     scope = "process"
+    restarts = True
     jointly = True
     conflicts = conflicting(loader_workers="its processes would inherit the main thread's one core")
 

@@ -72,6 +72,7 @@ class Technique:
     phases: ClassVar[tuple[str, ...]] = ()  # phases of a step that it shortens; (): any
     needs_samples: ClassVar[bool] = False  # ``install`` must know the data set that is trained on
     from_second: ClassVar[bool] = False  # it acts from the second occurrence of its part on
+    restarts: ClassVar[bool] = False  # a run under it goes on exactly from a checkpoint of ``--checkpoint``
 
     @classmethod
     def risk_for(cls, facts: Facts) -> Risk:

@@ -43,6 +43,7 @@ class BatchedFetch(Technique):
     layer = "data"
     risk = "exact"
     scope = "live"
+    restarts = True
     phases = ("data",)
     needs_samples = True
 

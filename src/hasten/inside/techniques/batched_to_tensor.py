@@ -37,6 +37,7 @@ class BatchedToTensor(Technique):
     layer = "data"
     risk = "exact"
     scope = "process"
+    restarts = True
     phases = ("data",)
     conflicts = APART
 

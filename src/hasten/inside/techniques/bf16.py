@@ -23,6 +23,7 @@ class Bf16(Technique):
     layer = "application"
     risk = "close"
     scope = "live"
+    restarts = True
     precision = "bfloat16"
 
     def __init__(self) -> None:

@@ -46,6 +46,7 @@ class ChannelsLast(Technique):
     layer = "application"
     risk = "exact"
     scope = "live"
+    restarts = True
     _training: Training  # that it is installed in
 
     def __init__(self) -> None:

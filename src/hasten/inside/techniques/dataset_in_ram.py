@@ -41,6 +41,7 @@ class DatasetInRam(Technique):
     layer = "data"
     risk = "exact"
     scope = "live"
+    restarts = True
     phases = ("data",)
     needs_samples = True
 

@@ -31,6 +31,7 @@ class DebuggingOff(Technique):
     layer = "application"
     risk = "exact"
     scope = "live"
+    restarts = True
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []

@@ -28,6 +28,7 @@ class Denormals(Technique):
     layer = "environment"
     risk = "close"
     scope = "process"
+    restarts = True
     jointly = True
 
     @classmethod

@@ -37,6 +37,7 @@ class EvaluationBf16(Technique):
     layer = "application"
     risk = "close"
     scope = "live"
+    restarts = True
     parts = ("evaluation",)
     from_second = True  # most passes that are computed in full precision, too, come in the first
     conflicts = conflicting(

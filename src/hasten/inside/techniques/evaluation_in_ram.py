@@ -66,6 +66,7 @@ class EvaluationInRam(Technique):
     layer = "data"
     risk = "exact"
     scope = "process"
+    restarts = True
     parts = ("evaluation",)
     from_second = True
     conflicts = conflicting(processes="ranks share the batches of an evaluation among them")

@@ -46,6 +46,7 @@ class FusedOptimizer(Technique):
     layer = "application"
     risk = "exact"
     scope = "live"
+    restarts = True
     phases = ("optimizer",)
 
     def __init__(self) -> None:

@@ -48,6 +48,7 @@ class GraphFreeEvaluation(Technique):
     layer = "application"
     risk = "exact"
     scope = "live"
+    restarts = True
     # steps do not tell passes in eval mode that record a graph from a training's
     not_tried = "what it gains cannot be compared yet: name it by --use"
     parts = ("evaluation",)

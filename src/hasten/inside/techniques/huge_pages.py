@@ -38,6 +38,7 @@ class HugePages(Technique):
     layer = "environment"
     risk = "exact"
     scope = "process"
+    restarts = True
     jointly = True
 
     @classmethod

@@ -27,6 +27,7 @@ class InteropThreads(Technique):
     layer = "environment"
     risk = "exact"
     scope = "process"
+    restarts = True
     jointly = True
 
     def __init__(self) -> None:

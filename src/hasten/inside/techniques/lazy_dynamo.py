@@ -28,6 +28,7 @@ class LazyDynamo(Technique):
     layer = "environment"
     risk = "exact"
     scope = "process"
+    restarts = True
     parts = ("start",)
     conflicts = conflicting(compile="it uses the compiler")
 

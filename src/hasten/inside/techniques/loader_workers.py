@@ -62,6 +62,7 @@ class LoaderWorkers(Technique):
     layer = "data"
     risk = "exact"
     scope = "process"
+    restarts = True
     phases = ("data",)
     conflicts = conflicting(
         dataset_in_ram="it serves the training process alone",

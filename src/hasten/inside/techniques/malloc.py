@@ -66,6 +66,7 @@ class Malloc(Technique):
     layer = "environment"
     risk = "exact"
     scope = "process"
+    restarts = True
     steadies = True
 
     def __init__(self) -> None:

@@ -41,6 +41,7 @@ class MatmulPrecision(Technique):
     layer = "application"
     risk = "close"
     scope = "live"
+    restarts = True
     conflicts = conflicting(
         bf16="under autocast no float32 products are left for it",
         fp16="under autocast no float32 products are left for it",

@@ -41,6 +41,7 @@ class MergeGroups(Technique):
     layer = "application"
     risk = "exact"
     scope = "live"
+    restarts = True
     phases = ("optimizer",)
     conflicts = conflicting(optimizer_in_backward="each parameter is updated by itself")
 

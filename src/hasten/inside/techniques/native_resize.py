@@ -42,6 +42,7 @@ class NativeResize(Technique):
     layer = "data"
     risk = "close"
     scope = "process"
+    restarts = True
     phases = ("data",)
 
     def __init__(self) -> None:

@@ -46,6 +46,7 @@ class OpenmpRuntime(Technique):
     layer = "environment"
     risk = "exact"
     scope = "process"
+    restarts = True
     jointly = True
 
     def __init__(self) -> None:

@@ -54,6 +54,7 @@ class PadTrim(Technique):
     layer = "application"
     risk = "exact"
     scope = "live"
+    restarts = True
     conflicts = conflicting(
         compile="a compiled model would be compiled anew for each width",
         processes="each process would find other widths in its part of a batch",

@@ -47,6 +47,7 @@ class PersistentWorkers(Technique):
     layer = "data"
     risk = "exact"
     scope = "process"
+    restarts = True
     parts = ("first batches", "epoch turns")
     conflicts = conflicting(
         loader_workers="it lets workers stay by a setting of its own",

@@ -27,6 +27,7 @@ class Threads(Technique):
     layer = "environment"
     risk = "exact"
     scope = "process"
+    restarts = True
     conflicts = conflicting(processes="its layout says how many threads each process has")
 
     def __init__(self) -> None:

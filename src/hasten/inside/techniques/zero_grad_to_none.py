@@ -36,6 +36,7 @@ class ZeroGradToNone(Technique):
     layer = "application"
     risk = "exact"
     scope = "live"
+    restarts = True
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []

@@ -142,9 +142,10 @@ class Instruments:
 
     @contextmanager
     def setting_up(self) -> Iterator[None]:
-        """Techniques are being set up: that does not count as the script's time."""
+        """Techniques are being set up: that does not count as the script's time, and is not followed."""
         entered = self.timeline.enter("set-up") if self.timeline is not None else None
-        yield
+        with self.training.aside():
+            yield
         if self.timeline is not None and entered is not None:
             self.timeline.leave("set-up", entered)
 

@@ -49,6 +49,7 @@ class UnderPlan:
         self._idle: set[str] = set()  # has no effect, as reported
         self._worked: set[str] = set()  # had an effect before models or optimizers appeared, or until the end
         self._noted: set[str] = set()  # changes the training, as reported
+        self._waits = False  # for the step at which a restarted run had stopped
 
     def put_in_force(
         self, plan: Plan, switchboard: Switchboard, seen: Sequence[Observation], steps: int = 0
@@ -84,8 +85,20 @@ class UnderPlan:
                 found[name] = "; ".join(reasons[-1])
         return found
 
+    def wait(self) -> None:
+        """The script is brought to the step where it stopped, and computes nothing: there is nothing to tell
+        until ``goes_on``.
+        """
+        self._waits = True
+
+    def goes_on(self, steps: int) -> None:
+        """After this many steps it trains again."""
+        self._waits, self._told, self._began = False, False, steps
+
     def step_ended(self, steps: int, switchboard: Switchboard) -> None:
         """``steps`` steps have ended."""
+        if self._waits:
+            return
         if self._left_out is not self._why_not:
             self._tell_left_out(self._left_out or {})
         if steps == self._began + self._delay + _PROOF_AFTER_STEPS:
@@ -110,7 +123,7 @@ class UnderPlan:
 
     def so_far(self, switchboard: Switchboard, steps: int, least: int = _FEW_STEPS) -> None:
         """Report the proofs since the plan was put in force, after enough steps, unless already done."""
-        if not self._told and steps - self._began >= least:
+        if not (self._told or self._waits) and steps - self._began >= least:
             self.tell_proofs(switchboard)
         self._worked |= {proof.technique for proof in switchboard.proofs() if proof.effective}
 

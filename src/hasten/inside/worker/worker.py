@@ -7,7 +7,6 @@ import sys
 import time
 from contextlib import suppress
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from ...records import messages
 from ...records.observation import Observation
@@ -31,6 +30,7 @@ from .children import Children
 from .control import Conversation, stop_here
 from .exits import exit_of
 from .instruments import Instruments
+from .kept_run import KeptRun
 from .own_groups import OwnGroups
 from .own_tune import own_tune_of
 from .plan_in_force import PlanInForce
@@ -41,9 +41,6 @@ from .traces import trace_of
 from .training_thread import TrainingThread
 from .turn import Turn
 from .under_plan import UnderPlan
-
-if TYPE_CHECKING:
-    from ..checkpoints.restartable_run import Keeper
 
 
 class Worker:
@@ -71,11 +68,7 @@ class Worker:
         self._conversation = Conversation(wire, self._answer, self._sources.new) if wire is not None else None
         self._wire = wire
         self._own_groups = OwnGroups(job)
-        self._keeper: Keeper | None = None
-        if job.checkpoints is not None:
-            from ..checkpoints.restartable_run import Keeper
-
-            self._keeper = Keeper(job, job.checkpoints, self._seams, self._sources)
+        self._kept = KeptRun(job, self._seams, self._sources)
 
     # ---- life
     def run(self) -> None:
@@ -93,15 +86,13 @@ class Worker:
             self._clocks.install(self._seams)
         if self._conversation is not None and self._summarizer is None:
             Children(self._seams, self._child_came).watch()
-        if self._keeper is not None:
-            self._keeper.begin()
+        self._kept.begin()
         ImportSeam("torch", self._torch_came).install()
         self._script_began = clock()
         try:
             run_to_the_end(self._job.argv, self._job.module, self._script_ends)
         except BaseException as error:
-            if self._keeper is not None:
-                self._keeper.script_ended(error)
+            self._kept.script_ended(error)
             if self._instruments is not None and self._instruments.this_rank is not None:
                 self._instruments.this_rank.script_failed(error)
             show_as_python_does(error)  # before we are stopped: the coordinator will not wait
@@ -110,8 +101,7 @@ class Worker:
             self._tell_failure(error)
             well = isinstance(error, SystemExit) and exit_of(error.code)[0] == "completed"
             die_as_python_does(SystemExit(2) if well and not as_asked else error)
-        if self._keeper is not None:
-            self._keeper.script_ended(None)
+        self._kept.script_ended(None)
         as_asked = self._tell_what_the_plan_did(by_itself=True)
         self._tell_end("completed")
         if not as_asked:
@@ -173,9 +163,8 @@ class Worker:
 
     def _torch_came(self, torch: ModuleType) -> None:
         self._own_groups.torch_came(torch)
-        if self._keeper is not None:
-            self._keeper.torch_came(torch)
-        else:
+        self._kept.torch_came(torch)
+        if self._kept.is_watched:
             self._seams.watching(self._watch)(torch)
 
     def _watch(self, torch: ModuleType) -> None:
@@ -186,6 +175,7 @@ class Worker:
         in_run = self._wire is None or self._summarizer is not None
         under_plan = self._under_plan if in_run else None
         self._plan = PlanInForce(self._job, seen, under_plan, self._observe, self._refused)
+        self._kept.under_plan(seen.training, self._under_plan, lambda: self._steps)
         self._turn.watch(seen.hooks)
         self._run_watch = watch_of(self._job, seen.training)
         self._own_tune = own_tune_of(self._job, seen, self._plan, self._observe)
@@ -196,6 +186,7 @@ class Worker:
             self._instruments.lose()
         bug = not isinstance(error, TorchLacks)
         detail = trace_of(error) if bug else str(error)
+        self._kept.watching_failed(detail)
         if self._conversation is not None:
             self._conversation.watching_failed(detail, bug)
         elif self._job.ranks is not None:  # alone, each would train a separate model
@@ -252,7 +243,8 @@ class Worker:
             self._summarizer.step_ended(step)
         if self._own_tune is not None:
             self._own_tune.step_ended(step)
-        if self._run_watch is not None and not (self._own_tune is not None and self._own_tune.active):
+        trying = self._own_tune is not None and self._own_tune.active
+        if self._run_watch is not None and not (trying or self._kept.is_played_back):
             self._run_watch.step_ended(step)
         if self._conversation is not None and self._summarizer is None:
             self._conversation.step_ended(step)
