@@ -8,7 +8,7 @@ table for each.
 
     python benchmarks/checkpoints_over_shapes.py [NAME ...]
     python benchmarks/checkpoints_over_shapes.py --libraries [NAME ...]   # tests/scripts/libraries
-    python benchmarks/checkpoints_over_shapes.py --use bf16,channels_last [NAME ...]   # under a plan
+    python benchmarks/checkpoints_over_shapes.py --use bf16 --use threads:count=1 [NAME ...]   # under a plan
 
 Both runs are under the plan, and what of it does not apply to a script is left out in both. Times in what a
 library prints are not compared.
@@ -37,6 +37,7 @@ from hasten.inside.checkpoints.image import Restoring
 from hasten.inside.job import Job
 from hasten.inside.worker.worker import Worker
 from hasten.machine import this_machine
+from hasten.plans.files import SavedPlan, changed
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.run_checkpoints import RunCheckpoints
 
@@ -53,11 +54,11 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--libraries", action="store_true")
-    parser.add_argument("--use", default="", metavar="TECHNIQUE,...", help="those with their usual settings")
+    parser.add_argument("--use", action="append", default=[], metavar="TECHNIQUE[:KEY=VALUE,...]")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     gc.freeze()  # a child's collections would copy all of this process
-    plan = Plan({name: {} for name in arguments.use.split(",") if name})
+    plan = changed(SavedPlan(BASELINE), arguments.use, []).plan
     for path in sorted((SCRIPTS / ("libraries" if arguments.libraries else "shapes")).glob("*.py")):
         if not arguments.names or path.stem in arguments.names:
             print(f"| `{path.stem}` | {outcome(path, plan)} |", flush=True)
