@@ -19,6 +19,7 @@ from .heap import Found
 
 _SAMPLED = 2**20  # bytes from which on only some are looked at
 _HOLDING = (dict, list, tuple, set, deque, GeneratorType)
+_SAMPLES = "hasten.inside.samples."  # rooms of ours
 _DEPTH = 8
 _DEEP = 16  # of a data set with models
 _NO_DATA = (type, ModuleType, FunctionType, FrameType, CodeType)
@@ -28,7 +29,7 @@ def digests_of_others(
     torch: ModuleType, found: Found, states: Iterable[Any], ours: Iterable[Any] = ()
 ) -> list[tuple[int, str]]:
     """Digests, and what they are of: tensors neither in ``found``, nor in optimizers' ``states``, nor waiting
-    in a loader.
+    in a loader, nor samples that a plan keeps: how many that are is a matter of time.
     """
     known = {id(tensor) for tensor in found.tensors.values()}
     known |= set(map(id, ours))
@@ -39,8 +40,8 @@ def digests_of_others(
         kind = type(thing)
         if issubclass(kind, torch.Tensor):
             tensors.append(thing)
-        elif issubclass(kind, iterators):
-            known |= {id(one) for one in _tensors_below(torch, vars(thing))}
+        elif issubclass(kind, iterators) or str(kind.__module__).startswith(_SAMPLES):
+            known |= {id(one) for one in _tensors_below(torch, getattr(thing, "__dict__", {}))}
     others = [one for one in tensors if id(one) not in known and _is_readable(torch, one)]
     return [(_digest(torch, one), f"{one.dtype} {tuple(one.shape)}") for one in others]
 
