@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from . import (
+    deployed_again,
     diagnosis,
     diagnosis_summary,
     guard_cnns,
@@ -59,6 +60,7 @@ def main() -> None:
         "known-effects": known_effects_words(known),
         "false-wins": false_wins_words(),
         "search": search_summary(rows_of(search.FILE)),
+        "deployed-again": deployed_again.summary(rows_of(deployed_again.FILE)),
         "second-tune": second_tune.summary(rows_of(second_tune.FILE)),
         **guard_page.parts(pyplot(), save),
         "guard-cnns": guard_cnns.summary(rows_of(guard_cnns.FILE)),
