@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..internals.loaders import iterator_kind
+from ..package import INSIDE
 from ..random_state import state_of_generator
 from .cannot import Cannot
 from .frames import frames, is_below, is_pythons, locals_of
@@ -180,6 +181,8 @@ class Heap:
         if isinstance(value, types.MethodType):
             self._waiting.append((f"{path}.self", value.__self__, strict))
             value = value.__func__
+        while isinstance(value, types.FunctionType) and is_below(value.__code__.co_filename, INSIDE):
+            value = getattr(value, "__wrapped__", None)  # ours, around one of a class of the script's
         if isinstance(value, functools.partial):
             self._waiting.append((f"{path}.func", value.func, strict))
             self._waiting.append((f"{path}.args", value.args, strict))
@@ -189,7 +192,8 @@ class Heap:
                 content = _content(cell)
                 if content is not None:
                     self._waiting.append((f"{path}.{name}", content, strict))
-            self._waiting.append((f"{path}.defaults", value.__defaults__, strict))
+            if value.__defaults__:
+                self._waiting.append((f"{path}.defaults", value.__defaults__, strict))
 
     def _object(self, path: str, value: object, strict: bool) -> None:
         numpy, kind = sys.modules.get("numpy"), type(value)
