@@ -134,8 +134,8 @@ class Keeper:
         known = self._own.get(name)
         if known is None:
             path = getattr(sys.modules.get(name), "__file__", None) if name != _WORKER else None
-            known = name == "__main__" or (
-                isinstance(path, str) and self._sources.is_local(os.path.abspath(path))
+            known = name == "__main__" or (  # that of torch.ops is "_ops.py"
+                isinstance(path, str) and os.path.isabs(path) and self._sources.is_local(path)
             )
             self._own[name] = known
         return known

@@ -60,6 +60,7 @@ class GcControl(Technique):
     layer = "environment"
     risk = "exact"
     scope = "process"
+    restarts = True
     parts = ("garbage",)
 
     def __init__(self) -> None:
