@@ -26,7 +26,7 @@ def without_checkpoints(plan: list[str]) -> list[str]:
 
 @pytest.mark.parametrize(
     "techniques",
-    [ALL, ("loader_workers:count=1",), pytest.param(("compile", "bf16"), marks=pytest.mark.thorough)],
+    [ALL, pytest.param(("loader_workers:count=1", "gc_control"), marks=pytest.mark.thorough)],
     ids="-".join,
 )
 def test_a_killed_run_ends_as_if_it_had_not_been(tmp_path: Path, techniques: tuple[str, ...]) -> None:

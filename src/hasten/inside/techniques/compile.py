@@ -56,7 +56,6 @@ class Compile(Technique):
     layer = "application"
     risk = "exact"
     scope = "live"
-    restarts = True
     slow_to_set_up = True  # half a minute and more on a slow processor
     conflicts = conflicting(
         checkpointing="a compiled model's blocks cannot be stepped into",
