@@ -79,7 +79,7 @@ def test_more_levels_than_there_are_calls_are_left_to_python() -> None:
         warnings.simplefilter("always")
         wrapped(of_torch)(10_000)
     (one,) = found
-    assert one.filename == "sys"
+    assert one.filename.strip("<>") == "sys"  # by Python's release
 
 
 def test_it_is_taken_back() -> None:

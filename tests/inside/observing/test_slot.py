@@ -25,7 +25,7 @@ def exported(model: torch.nn.Module, ids: Any) -> list[str]:
 @pytest.mark.filterwarnings(
     "ignore::DeprecationWarning",
     "ignore::torch.jit.TracerWarning",
-    "ignore:`torch.jit.trace` is:FutureWarning",  # since torch 2.15
+    "ignore:`torch.jit.trace:FutureWarning",  # in newer releases, of trace and of trace_method
 )
 @pytest.mark.parametrize("made", [traced, pytest.param(exported, marks=pytest.mark.thorough)])
 def test_no_technique_gets_into_what_is_exported(made: Callable[[torch.nn.Module, Any], list[str]]) -> None:

@@ -41,7 +41,8 @@ def digests_of_others(
         if issubclass(kind, torch.Tensor):
             tensors.append(thing)
         elif issubclass(kind, iterators) or str(kind.__module__).startswith(_SAMPLES):
-            known |= {id(one) for one in _tensors_below(torch, getattr(thing, "__dict__", {}))}
+            held = list(getattr(thing, "__dict__", {}).values())  # Python 3.13's dictionary leads nowhere
+            known |= {id(one) for one in _tensors_below(torch, held)}
     others = [one for one in tensors if id(one) not in known and _is_readable(torch, one)]
     return [(_digest(torch, one), f"{one.dtype} {tuple(one.shape)}") for one in others]
 
