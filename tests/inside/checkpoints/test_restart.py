@@ -41,7 +41,7 @@ def assert_same_end(whole: Path, parts: Path) -> None:
     [
         pytest.param(("stopping",), marks=pytest.mark.thorough),
         ("augmentation", "mixing"),
-        ("workers", "augmentation", "stopping"),
+        pytest.param(("workers", "augmentation", "stopping"), marks=pytest.mark.thorough),
         pytest.param(("accumulation", "mixing"), marks=pytest.mark.thorough),
     ],
     ids="-".join,
