@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from benchmarks.runs import ACCURACY, CASES, metric_in
 from PIL import Image
 
@@ -31,6 +32,7 @@ def trained(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.thorough
 def test_it_learns_what_is_in_its_folder(tmp_path: Path) -> None:
     pictures(tmp_path, 16)
     done = trained("--data", str(tmp_path), "--epochs", "3", "--seed", "0")

@@ -7,11 +7,13 @@ import re
 import subprocess
 import sys
 
+import pytest
 from benchmarks.runs import ACCURACY, CASES, metric_in
 
 SCRIPT = CASES["padded_text"].script
 
 
+@pytest.mark.thorough
 def test_it_learns_which_words_a_class_has() -> None:
     command = [sys.executable, str(SCRIPT), "--texts", "64", "--epochs", "6", "--seed", "1"]
     one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -39,7 +39,8 @@ def ends(printed: str) -> list[str]:
     return [line.split()[-1] for line in lines]
 
 
-@pytest.mark.parametrize("name", cases(["gloo_torchrun", "gloo_pinned"], {"gloo_torchrun"}))
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["gloo_torchrun", "gloo_pinned"])
 def test_gloo_as_under_torchrun(project: Project, name: str) -> None:
     script = str(SCRIPTS / f"{name}.py")
     words = ["--no-python", sys.executable, script]  # its own way is `python -u`, which tears lines apart

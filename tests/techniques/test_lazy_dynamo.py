@@ -164,6 +164,7 @@ def test_its_proof_says_that_the_compiler_stayed_out() -> None:
     assert (effective, evidence) == (True, "torch._dynamo was not imported before the first step")
 
 
+@pytest.mark.thorough
 def test_and_that_it_did_not() -> None:
     under = Plan({"lazy_dynamo": {}})
     effective, evidence = proof_of("lazy_dynamo", {}, under, script=f"import torch._dynamo.config\n{TRAIN}")

@@ -37,10 +37,16 @@ Change = Callable[[torch.optim.Optimizer, int], object]
 
 
 def kinds() -> list[Any]:
-    """Each optimizer of torch's in each form that it has."""
+    """Each optimizer of torch's in each form that it has; rare ones in their usual form, unless thorough."""
     here = sorted(name for name in PER_PARAMETER if hasattr(torch.optim, name))
+    seldom = pytest.mark.thorough
     return [
-        pytest.param(name, form, id=f"{name} {form}")
+        pytest.param(
+            name,
+            form,
+            id=f"{name} {form}",
+            marks=[] if form == "default" or name in FUSED else [seldom],
+        )
         for name in here
         for form in (("default",) if name in WITHOUT_FORMS else FORMS)
         if form != "fused" or name in FUSED

@@ -114,7 +114,8 @@ def test_a_fault_does(trials: Trials, plan: Plan, shown: float) -> None:
     assert reasons(found)[-1].startswith("the gradient of ")
 
 
-@pytest.mark.parametrize("precision", ["float32", pytest.param("bfloat16", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_so_does_one_that_only_grows(tmp_path: Path, precision: str) -> None:
     """Momentum that was lost between two steps that are checked; all baselines that there are are asked."""
     with trials_for(tmp_path, TRAINING, *TRAININGS["sgd"]) as trials:
