@@ -121,7 +121,7 @@ class SeamsOfCourse:
         course = self._course
         if course.deaf():
             return call(*given, **more)
-        if is_transformed(course.torch):
+        if course.torch is not None and is_transformed(course.torch):
             self._cannot(Cannot(_TRANSFORMED))
             return call(*given, **more)
         if module not in self._known:
