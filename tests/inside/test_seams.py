@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import importlib.util
+import inspect
 import sys
 import weakref
 from collections.abc import Callable, Iterator
@@ -50,6 +51,26 @@ def test_undo_brings_the_same_object_back(owner: type[Any]) -> None:
     seams.replace(owner, "greet", loudly)
     seams.undo_all()
     assert vars(owner)["greet"] is before
+
+
+def test_it_has_the_name_and_the_signature_of_the_original(owner: type[Any]) -> None:
+    before = inspect.signature(owner.name)
+    Seams().replace(owner, "name", loudly)
+    assert owner.name("x") == "x!"
+    assert inspect.signature(owner.name) == before
+    assert owner.name.__name__ == "name"
+    assert owner.name.__wrapped__("x") == "x"
+
+
+def test_what_is_no_wrapper_stays_as_it_is(owner: type[Any]) -> None:
+    """One function in the place of another."""
+
+    def other(first: str, second: str = "") -> str:
+        return first + second
+
+    Seams().replace(owner, "name", lambda _: other)
+    assert not hasattr(other, "__wrapped__")
+    Seams().replace(owner, "greet", lambda _: len)
 
 
 def test_replacements_of_one_name_are_undone_in_reverse(owner: type[Any]) -> None:

@@ -7,13 +7,15 @@ import importlib.machinery
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from types import ModuleType
+from functools import update_wrapper
+from types import CellType, FunctionType, ModuleType
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
 Call = Callable[..., object]
 """A function of the script or torch: its arguments and result are only passed on."""
+PREPARED = "__prepare_scriptable__"  # of a function: what torch.jit compiles in its place
 Args: TypeAlias = tuple[object, ...]
 Kwargs: TypeAlias = dict[str, object]
 
@@ -27,6 +29,7 @@ class Seams:
     """
 
     def __init__(self, on_failure: Callable[[BaseException], None] | None = None) -> None:
+        self.in_force: list[tuple[object, object]] = []  # (replacement, original)
         self._undo: list[Callable[[], None]] = []
         self._on_failure = on_failure
         self.given_up = False
@@ -66,9 +69,13 @@ class Seams:
         original = vars(owner)[name] if present else getattr(owner, name)
         plain = original.__func__ if isinstance(original, staticmethod) else original
         made = make(plain)
+        _look_like(made, plain)
         setattr(owner, name, staticmethod(made) if isinstance(original, staticmethod) else made)
+        pair = made, plain
+        self.in_force.append(pair)
 
         def undo() -> None:
+            self.in_force[:] = [one for one in self.in_force if one is not pair]
             if present:
                 setattr(owner, name, original)
             else:
@@ -97,6 +104,24 @@ class Seams:
             for undo in self._undo:
                 stack.callback(undo)
             self._undo.clear()
+
+
+def _look_like(made: object, original: object) -> None:
+    """What is a wrapper around a function has its name and signature, which libraries read, and torch.jit
+    compiles that function instead.
+    """
+    if not (isinstance(made, FunctionType) and isinstance(original, FunctionType)):
+        return
+    if not hasattr(made, "__wrapped__") and any(_held(cell) is original for cell in made.__closure__ or ()):
+        update_wrapper(made, original, updated=())
+        made.__dict__[PREPARED] = getattr(original, PREPARED, lambda: original)
+
+
+def _held(cell: CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None  # it is empty
 
 
 def when_it_comes(seams: Seams, name: str, act: Callable[[ModuleType], None]) -> None:

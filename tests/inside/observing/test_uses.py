@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -205,3 +207,30 @@ def test_what_we_compile_is_not_taken_for_the_scripts(
     torch.compile(_own_code("ours"), backend="eager")
     monkeypatch.setattr(compiler, "graphs", lambda: 9)
     assert ("compile" in uses.names()) is first
+
+
+def test_torchs_functions_have_their_signatures(bench: Workbench, uses: Uses) -> None:
+    """Accelerate asks whether ``zero_grad`` takes ``set_to_none``."""
+    assert "set_to_none" in inspect.signature(bench.optimizer.zero_grad).parameters
+    assert "set_to_none" in inspect.signature(bench.model.zero_grad).parameters
+    assert "max_norm" in inspect.signature(nn.utils.clip_grad_norm_).parameters
+    assert "retain_graph" in inspect.signature(torch.Tensor.backward).parameters
+    assert "pickle_module" in inspect.signature(torch.save).parameters
+    assert list(inspect.signature(torch.optim.Optimizer).parameters) == ["params", "defaults"]
+    assert list(inspect.signature(DataLoader.__iter__).parameters) == ["self"]
+
+
+def test_functions_of_torch_that_are_watched_can_be_scripted(uses: Uses) -> None:
+    """Under the name that the script has imported, too."""
+    imported = nn.utils.rnn.pack_padded_sequence
+
+    class Packs(nn.Module):
+        def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+            one = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+            return one.data + imported(x, lengths, batch_first=True).data
+
+    given = torch.ones(2, 3, 4), torch.tensor([3, 2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        scripted = torch.jit.script(Packs())
+    assert torch.equal(scripted(*given), Packs()(*given))
