@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 from torch import nn
 
+from hasten.inside.seams import Call
+from hasten.inside.warned import count_the_scripts_frames
 from hasten.records.plan import Plan
 from hasten.testing.workbench import workbench
+
+from ..watching import Watch
 
 
 class Flattening(nn.Module):
@@ -42,3 +48,25 @@ def test_a_model_can_be_scripted_and_trained_on(plan: Plan) -> None:
         assert all(
             proof.effective for proof in bench.switchboard.proofs() if proof.technique != "channels_last"
         )
+
+
+def test_functions_of_cs_that_are_watched_can_be_scripted(watch: Watch) -> None:
+    """``pack_padded_sequence`` calls ``warnings.warn``."""
+    count_the_scripts_frames(watch.training.seams)
+    watch.training.seams.replace(torch, "randn_like", _through)
+    imported = torch.randn_like
+
+    class Warns(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if x.numel() == 0:
+                warnings.warn("it is empty", stacklevel=2)
+            return torch.randn_like(x) + imported(x)
+
+    assert torch.jit.script(Warns())(torch.ones(2, 3)).shape == (2, 3)
+
+
+def _through(original: Call) -> Call:
+    def called(*args: object, **kwargs: object) -> object:
+        return original(*args, **kwargs)
+
+    return called

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Structure = TypeVar("Structure")
 ZIP_WRITER = "_open_zipfile_writer"  # of torch.serialization: what torch.save writes a file with
+_SCRIPTED: list[object] = []  # torch.jit knows them by their id, so they must live on
 PROFILER_ENABLED = "_enable_profiler"  # of torch.autograd.profiler: the profiler starts
 
 
@@ -22,6 +23,15 @@ def is_transformed(torch: ModuleType) -> bool:
     """Whether a torch.func transform, such as vmap, runs what is computed now."""
     functorch = getattr(torch._C, "_functorch", None)
     return functorch is not None and functorch.maybe_current_level() is not None
+
+
+def script_as(torch: ModuleType, made: object, original: object) -> None:
+    """Let torch.jit compile calls of ``made`` as those of ``original``, if it knows this as its own."""
+    known: Any = torch.jit._builtins
+    operator = known._find_builtin(original)
+    if operator is not None and isinstance(made, FunctionType) and known._find_builtin(made) is None:
+        known._register_builtin(made, operator)
+        _SCRIPTED.append(made)
 
 
 def add_each(torch: ModuleType, onto: Sequence[Tensor], others: Sequence[Tensor]) -> None:

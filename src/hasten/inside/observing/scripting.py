@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..internals.modules import as_without_calls
+from ..internals.other_functions import script_as
 from ..seams import Call
 from ..training import Training
 from .compiling import BlockSlot
@@ -18,12 +19,18 @@ def watch_scripting(training: Training) -> None:
     """Scripts often end so, to export what they have trained."""
     module_class = training.torch.nn.Module
 
+    @training.seams.watching
+    def as_torchs_own() -> None:
+        for made, original in training.seams.in_force:
+            script_as(training.torch, made, original)
+
     def around(original: Call) -> Call:
         def script(
             obj: Module, optimize: object = None, _frames_up: int = 0, *more: object, **named: object
         ) -> object:
             """``_frames_up``: how far up the names are found that a function uses; we are one more."""
             given = optimize, _frames_up + 1, *more
+            as_torchs_own()
             if not isinstance(obj, module_class):
                 return original(obj, *given, **named)
             for notice in list(training.before_scripting.values()):
