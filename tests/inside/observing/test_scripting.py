@@ -7,6 +7,7 @@ import warnings
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 from hasten.inside.seams import Call
 from hasten.inside.warned import count_the_scripts_frames
@@ -63,6 +64,20 @@ def test_functions_of_cs_that_are_watched_can_be_scripted(watch: Watch) -> None:
             return torch.randn_like(x) + imported(x)
 
     assert torch.jit.script(Warns())(torch.ones(2, 3)).shape == (2, 3)
+
+
+def test_a_model_can_be_scripted_before_its_first_step(watch: Watch) -> None:
+    class Uses(nn.Linear):
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            return functional.relu(functional.linear(inputs, self.weight, self.bias))
+
+    before, model = vars(Uses)["forward"], Uses(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    watched = vars(Uses)["forward"]
+    scripted = torch.jit.script(model)
+    assert torch.equal(scripted(torch.ones(3, 4)), before(model, torch.ones(3, 4)))
+    assert vars(Uses)["forward"] is watched is not before
+    del optimizer
 
 
 def _through(original: Call) -> Call:
