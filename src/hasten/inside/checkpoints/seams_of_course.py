@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, ref
 
 from ..internals.loaders import NEXT_INDEX, iterator_kind
-from ..internals.modules import compiled_call
 from ..internals.other_functions import is_transformed
-from ..observing.slot import ForwardSlot
+from ..observing.slot import has_slot
 from ..package import INSIDE
 from ..training import Training
 from .cannot import Cannot
@@ -110,7 +109,7 @@ class SeamsOfCourse:
         def __call__(self: Any, *given: Any, **more: Any) -> Any:
             if course.deaf() or next(self.parameters(), None) is None:
                 return original(self, *given, **more)
-            if isinstance(compiled_call(self), ForwardSlot):  # it has ``follow`` called
+            if has_slot(self):  # it has ``follow`` called
                 return original(self, *given, **more)
             return follow(self, partial(original, self), given, more)
 

@@ -28,6 +28,11 @@ def compiled_call(module: Module) -> Callable[..., Any] | None:
     return module._compiled_call_impl
 
 
+def holds_call(owner: object, call: object) -> bool:
+    """Whether that is its own ``compiled_call``."""
+    return getattr(owner, "__dict__", {}).get("_compiled_call_impl") is call
+
+
 def put_call(module: Module, call: Callable[..., object] | None) -> None:
     """Make ``call`` the module's ``compiled_call``, bypassing its ``__setattr__``: wrappers
     (Lightning Fabric's) pass attributes on to what they wrap.
@@ -36,10 +41,10 @@ def put_call(module: Module, call: Callable[..., object] | None) -> None:
 
 
 @contextmanager
-def as_without_calls(module: Module, kinds: tuple[type, ...]) -> Iterator[None]:
-    """Meanwhile nothing of these ``kinds`` is the ``compiled_call`` of the module or of a part of it."""
+def as_without_calls(module: Module, kind: type) -> Iterator[None]:
+    """Meanwhile nothing of this ``kind`` is the ``compiled_call`` of the module or of a part of it."""
     name = "_compiled_call_impl"
-    taken = [(one, vars(one)[name]) for one in module.modules() if isinstance(vars(one).get(name), kinds)]
+    taken = [(one, vars(one)[name]) for one in module.modules() if isinstance(vars(one).get(name), kind)]
     for one, _ in taken:
         object.__delattr__(one, name)
     try:

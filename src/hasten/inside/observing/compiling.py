@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 import types
-import weakref
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from ..internals.call_slot import CallSlot
 from ..internals.compiler import (
     failure_kind,
     graph_breaks,
@@ -122,15 +123,18 @@ def _shapes(torch: ModuleType, inputs: object) -> tuple[object, ...]:
     return tuple((tuple(tensor.shape), tensor.dtype, tensor.requires_grad) for tensor in tensors)
 
 
-class BlockSlot:
-    """Sits in a block's ``compiled_call``, which torch consults first and never pickles or copies."""
+class BlockSlot(CallSlot):
+    """Sits in a block's ``compiled_call``."""
 
     def __init__(self, block: Module, around: Callable[[Module, Args, Kwargs], object]) -> None:
-        self._block = weakref.ref(block)
+        super().__init__(block)
         self._around = around
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        block = self._block()
+        clone = self.clone(sys._getframe(1))
+        if clone is not None:
+            return plain_call(clone)(*args, **kwargs)
+        block = self.module()
         assert block is not None
         return self._around(block, args, kwargs)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..internals.modules import FUNCTIONAL_CALL, compiled_call, put_call
+from ..internals.modules import FUNCTIONAL_CALL, put_call
 from ..process.forked_children import spare_cuda_objects
 from ..seams import Call
 from ..training import Training
@@ -22,7 +22,7 @@ from .operators import OperatorsSeen
 from .padding import PaddingSeen
 from .passing import PassingRoots
 from .scripting import watch_scripting
-from .slot import ForwardSlot, take_out
+from .slot import ForwardSlot, has_slot, take_out
 from .updates import Updates
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class Hooks:
         held = {id(p) for p in module.parameters()}
         for uncalled in self._uncalled.values():
             uncalled -= held
-        if not isinstance(compiled_call(module), ForwardSlot):
+        if not has_slot(module):
             self._consider_root(module, given)
         if self._stop_discovery is not None and self._all_found():
             self._stop_discovery()

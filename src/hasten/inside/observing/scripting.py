@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from types import FunctionType
 from typing import TYPE_CHECKING
 
+from ..internals.call_slot import CallSlot
 from ..internals.modules import as_without_calls
 from ..internals.other_functions import script_as
 from ..package import INSIDE
 from ..seams import Call
 from ..training import Training
-from .compiling import BlockSlot
-from .slot import ForwardSlot
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -42,7 +41,7 @@ def watch_scripting(training: Training) -> None:
                 return original(obj, *given, **named)
             for notice in list(training.before_scripting.values()):
                 notice(obj)
-            with as_without_calls(obj, (ForwardSlot, BlockSlot)), _with_own_forward(training, obj):
+            with as_without_calls(obj, CallSlot), _with_own_forward(training, obj):
                 return original(obj, *given, **named)
 
         return script

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import weakref
+import sys
 from typing import TYPE_CHECKING
 
+from ..internals.call_slot import CallSlot
 from ..internals.modules import compiled_call, plain_call, put_call
 from ..seams import Call
 from ..training import Training
@@ -16,25 +17,28 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 
-class ForwardSlot:
-    """Sits in a root's ``compiled_call``, which torch consults first and never pickles or copies."""
+class ForwardSlot(CallSlot):
+    """Sits in a root's ``compiled_call``."""
 
     def __init__(
         self, root: Module, training: Training, observer: Observer, loaders: Loaders, padding: PaddingSeen
     ) -> None:
-        self._root = weakref.ref(root)  # it holds us: a strong reference would keep a finished model alive
+        super().__init__(root)
         self._training = training
         self._observer = observer
         self._loaders = loaders
         self._padding = padding
         torch = training.torch
         self._tracing, self._exporting = torch.jit.is_tracing, torch.compiler.is_exporting  # 0.1 us together
-        self.compiled_by_script = compiled_call(root)
+        self.compiled_by_script = _scripts_own(compiled_call(root))
         self._teaches, self._told_of = False, (0, 0)  # result of ``_is_teacher``, and for which optimizers
         self._time_first = any(getattr(module, "batch_first", True) is False for module in root.modules())
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        root = self._root()
+        clone = self.clone(sys._getframe(1))
+        if clone is not None:
+            return (self.compiled_by_script or plain_call(clone))(*args, **kwargs)
+        root = self.module()
         assert root is not None
         call = self.compiled_by_script or plain_call(root)
         training, observer = self._training, self._observer
@@ -88,6 +92,16 @@ def _whole(training: Training, root: Module, call: Call) -> Call:
 
 def take_out(root: Module) -> None:
     """Remove its slot, if it has one."""
-    slot = compiled_call(root)
-    if isinstance(slot, ForwardSlot):
-        put_call(root, slot.compiled_by_script)
+    call = compiled_call(root)
+    if isinstance(call, ForwardSlot):
+        put_call(root, _scripts_own(call))
+
+
+def has_slot(module: Module) -> bool:
+    """Whether it has one of its own, not that of a module that it is a clone of."""
+    call = compiled_call(module)
+    return isinstance(call, ForwardSlot) and call.module() is module
+
+
+def _scripts_own(call: Call | None) -> Call | None:
+    return call.compiled_by_script if isinstance(call, ForwardSlot) else call

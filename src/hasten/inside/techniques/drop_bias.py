@@ -19,6 +19,7 @@ directly followed by a batch norm)
 
 from __future__ import annotations
 
+import sys
 import weakref
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
+from ..internals.call_slot import CallSlot
 from ..internals.modules import compiled_call, has_forward_hooks, own_parameters, plain_call, put_call
 from ..seams import Args, Call, Kwargs
 from ..training import NotApplicable, Training
@@ -110,9 +112,9 @@ class DropBias(Technique):
     def _take_up(self, key: int, root: weakref.ref[Module], pairs: list[Refs]) -> None:
         self._watched[key] = (root, pairs)
         for layer, norm in pairs:
-            slot = _Layer(layer, norm, self)
+            slot = _Layer(_alive(layer), norm, self)
             put_call(_alive(layer), slot)
-            put_call(_alive(norm), _Norm(norm, slot))
+            put_call(_alive(norm), _Norm(_alive(norm), slot))
             self._slots.append(slot)
 
     def attach(self, output: Tensor, bias: Tensor) -> Tensor:
@@ -131,7 +133,7 @@ class DropBias(Technique):
         for layers in self._bare:
             layers.take_out()
         for slot in self._slots:
-            for ref in (slot.layer, slot.norm):
+            for ref in (slot.module, slot.norm):
                 if (module := ref()) is not None and isinstance(compiled_call(module), (_Layer, _Norm)):
                     put_call(module, None)
         self._slots.clear()
@@ -163,17 +165,21 @@ class DropBias(Technique):
         )
 
 
-class _Layer:
+class _Layer(CallSlot):
     """In the ``compiled_call`` of a layer: the layer without its bias while its norm trains."""
 
-    def __init__(self, layer: weakref.ref[Module], norm: weakref.ref[Module], technique: DropBias) -> None:
-        self.layer, self.norm = layer, norm  # weak references: the modules hold us
+    def __init__(self, layer: Module, norm: weakref.ref[Module], technique: DropBias) -> None:
+        super().__init__(layer)
+        self.norm = norm
         self.pending: Tensor | None = None  # an output on its way to the norm
         self.calls = 0
         self._technique = technique
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        layer, norm = _alive(self.layer), _alive(self.norm)
+        clone = self.clone(sys._getframe(1))
+        if clone is not None:
+            return plain_call(clone)(*args, **kwargs)
+        layer, norm = _alive(self.module), _alive(self.norm)
         bias = own_parameters(layer)["bias"]
         if self.pending is not None:
             self.pending = None
@@ -190,21 +196,25 @@ class _Layer:
         return self.pending
 
 
-class _Norm:
+class _Norm(CallSlot):
     """In the ``compiled_call`` of a norm: its running mean gets what the bias would have added."""
 
-    def __init__(self, norm: weakref.ref[Module], slot: _Layer) -> None:
-        self._norm, self._slot = norm, slot
+    def __init__(self, norm: Module, slot: _Layer) -> None:
+        super().__init__(norm)
+        self._slot = slot
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        norm: Any = _alive(self._norm)  # a batch norm, of whose attributes Module knows nothing
+        clone = self.clone(sys._getframe(1))
+        if clone is not None:
+            return plain_call(clone)(*args, **kwargs)
+        norm: Any = _alive(self.module)  # a batch norm, of whose attributes Module knows nothing
         slot = self._slot
         output = plain_call(norm)(*args, **kwargs)
         if slot.pending is not None and args and args[0] is slot.pending:
             slot.pending = None
             slot.calls += 1
             if norm.running_mean is not None:
-                bias = own_parameters(_alive(slot.layer))["bias"]
+                bias = own_parameters(_alive(slot.module))["bias"]
                 assert bias is not None
                 bias = bias.detach()
                 if norm.momentum is None:

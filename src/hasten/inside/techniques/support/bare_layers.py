@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import weakref
+import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from ...internals.call_slot import CallSlot
 from ...internals.modules import (
     compiled_call,
     own_parameters,
@@ -60,13 +61,13 @@ class BareLayers:
     def take_out(self) -> None:
         """Restore the layers' calls."""
         for slot in self._slots:
-            layer = slot.layer()
+            layer = slot.module()
             if layer is not None and compiled_call(layer) is slot:
                 put_call(layer, None)
 
     def _to_be_zero(self) -> Iterator[Tensor]:
         """The biases, and the optimizers' state for each of their entries."""
-        layers = [layer for slot in self._slots if (layer := slot.layer()) is not None]
+        layers = [layer for slot in self._slots if (layer := slot.module()) is not None]
         for layer in layers:
             bias = own_parameters(layer)["bias"]
             assert bias is not None
@@ -91,17 +92,20 @@ class BareLayers:
         return load_state_dict
 
 
-class _Bare:
+class _Bare(CallSlot):
     """In the ``compiled_call`` of a layer: the layer without its bias."""
 
     def __init__(self, layer: Module, torch: ModuleType, attach: Attach) -> None:
-        self.layer = weakref.ref(layer)  # it holds us
+        super().__init__(layer)
         self.calls = 0
         self._torch = torch
         self._attach = attach
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        layer = self.layer()
+        clone = self.clone(sys._getframe(1))
+        if clone is not None:
+            return plain_call(clone)(*args, **kwargs)
+        layer = self.module()
         assert layer is not None
         bias = own_parameters(layer)["bias"]
         assert bias is not None

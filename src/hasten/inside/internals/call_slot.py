@@ -1,0 +1,31 @@
+"""What hasten puts in a module's ``compiled_call``, which torch consults first and does not save."""
+
+from __future__ import annotations
+
+import weakref
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from .modules import holds_call
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+
+class CallSlot:
+    """Stands in for the call of one module. Copies and pickles hold None in its place, where a class's own
+    ``__getstate__`` does not leave it out (LSTM's, Lightning's).
+    """
+
+    def __init__(self, module: Module) -> None:
+        self.module = weakref.ref(module)  # it holds us: a strong reference would keep it alive
+
+    def __reduce__(self) -> tuple[Any, tuple[()]]:
+        return type(None), ()
+
+    def clone(self, caller: FrameType) -> Module | None:
+        """The module that torch calls, if it is not ours but a clone that was made by copying ``__dict__``,
+        us included. ``caller``: the frame that called us, torch's. 0.2 us.
+        """
+        called: Module | None = caller.f_locals.get("self")
+        return None if called is self.module() or not holds_call(called, self) else called
