@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import pickle
 import types
@@ -210,6 +211,32 @@ def test_signatures_copies_and_pickles_are_the_scripts(watch: Watch) -> None:
     assert "found" in inspect.getsource(Net.forward)
     for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert torch.equal(twin.forward(torch.ones(2, 4)), model.forward(torch.ones(2, 4)))
+
+
+def test_the_names_of_arguments_are_the_scripts_before_the_first_step(watch: Watch) -> None:
+    models = Net(), Inherits(), Decorated()
+    plain = [inspect.getfullargspec(model.forward) for model in models]
+    optimizers = [sgd(model) for model in models]
+    assert all("forward" in vars(type(model)) for model in models), "they are watched"
+    found = [inspect.getfullargspec(model.forward) for model in models]
+    assert found[:2] == plain[:2]
+    assert (found[2].varargs, found[2].varkw) == (plain[2].varargs, plain[2].varkw)
+    assert [list(inspect.signature(model.forward).parameters) for model in models] == [["x", "scale"]] * 3
+    del optimizers
+
+
+def logged(forward: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    @functools.wraps(forward)
+    def called(*args: object, **kwargs: object) -> Tensor:
+        return forward(*args, **kwargs)
+
+    return called
+
+
+class Decorated(Net):
+    @logged
+    def forward(self, x: Tensor, scale: float = 1.0) -> Tensor:
+        return super().forward(x, scale)
 
 
 def test_a_checkpoint_that_computes_it_again_does_so_as_before(watch: Watch) -> None:

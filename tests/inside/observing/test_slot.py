@@ -70,7 +70,8 @@ def cloned(module: nn.Module, change: float) -> nn.Module:
     """As learn2learn's ``clone_module`` does it, with other values."""
     clone: nn.Module = module.__new__(type(module))
     clone.__dict__ = module.__dict__.copy()
-    clone._parameters = {name: p if p is None else p + change for name, p in module._parameters.items()}
+    parameters: Any = {name: p if p is None else p + change for name, p in module._parameters.items()}
+    clone._parameters = parameters
     clone._buffers = {name: b if b is None else b.clone() for name, b in module._buffers.items()}
     clone._modules = {name: part and cloned(part, change) for name, part in module._modules.items()}
     return clone

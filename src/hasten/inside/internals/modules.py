@@ -24,7 +24,9 @@ def plain_call(module: Module) -> Callable[..., Any]:
 
 
 def compiled_call(module: Module) -> Callable[..., Any] | None:
-    """What torch calls instead of ``plain_call``, or None. Never copied, pickled or saved."""
+    """What torch calls instead of ``plain_call``, or None. Not in a state_dict; in copies and pickles only of
+    classes that say themselves what is pickled.
+    """
     return module._compiled_call_impl
 
 

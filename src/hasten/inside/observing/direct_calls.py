@@ -8,8 +8,10 @@ called so.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING
 
@@ -36,6 +38,7 @@ class DirectCalls:
         self._sending: set[int] = set()  # ids of modules
         self._without_step: set[int] = set()  # serials of optimizers
         self._looks = 0
+        self._signatures: dict[Call, inspect.Signature] = {}
 
     def look(self) -> None:
         if self._looks == _MOST_LOOKS:
@@ -91,7 +94,20 @@ class DirectCalls:
             finally:
                 sending.discard(id(module))
 
+        signature = self._signature(original)
+        if signature is not None:
+            forward.__dict__["__signature__"] = signature
         return forward
+
+    def _signature(self, original: Call) -> inspect.Signature | None:
+        """For ``inspect.getfullargspec``, which does not look behind a wrapper. 10 us a function, once.
+        What the script has wrapped itself has no names there without us either.
+        """
+        with suppress(ValueError, TypeError):  # it is none of Python's
+            if original not in self._signatures and not hasattr(original, "__wrapped__"):
+                self._signatures[original] = inspect.signature(original)
+            return self._signatures.get(original)
+        return None
 
 
 def _derived(kind: type) -> Iterator[type]:
