@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch import nn
 
-from hasten.inside.internals.modules import compiled_call
+from hasten.inside.internals.modules import compiled_call, plain_call, put_call
+from hasten.inside.observing.compiling import BlockSlot
 from hasten.inside.observing.slot import ForwardSlot, has_slot
 from hasten.records.plan import Plan
 from hasten.testing.padded_texts import PaddedTexts, TextClassifier
@@ -147,3 +148,12 @@ def of_blocks(norm: Callable[[int], nn.Module]) -> nn.Module:
     blocks = [nn.Sequential(nn.Conv2d(4, 4, 3, padding=1), norm(4), nn.ReLU()) for _ in range(3)]
     first = nn.Conv2d(3, 4, 1)
     return nn.Sequential(first, nn.Sequential(*blocks), nn.Flatten(), nn.Linear(4 * 8 * 8, 4))
+
+
+def test_a_compiled_graph_goes_through_the_slot_of_a_block() -> None:
+    """torch.compile looks at the call of a module that has hooks."""
+    layer = nn.Linear(4, 4)
+    layer.register_forward_hook(lambda *_: None)
+    put_call(layer, BlockSlot(layer, lambda own, args, kwargs: plain_call(own)(*args, **kwargs)))
+    compiled = torch.compile(lambda given: layer(given), backend="eager", fullgraph=True)
+    assert torch.equal(compiled(torch.ones(2, 4)), layer(torch.ones(2, 4)))

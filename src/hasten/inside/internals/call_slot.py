@@ -18,7 +18,10 @@ class CallSlot:
     """
 
     def __init__(self, module: Module) -> None:
+        from torch.compiler import is_dynamo_compiling
+
         self.module = weakref.ref(module)  # it holds us: a strong reference would keep it alive
+        self.is_compiled = is_dynamo_compiling  # its graph would break where we look at a frame
 
     def __reduce__(self) -> tuple[Any, tuple[()]]:
         return type(None), ()

@@ -131,7 +131,7 @@ class BlockSlot(CallSlot):
         self._around = around
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        clone = self.clone(sys._getframe(1))
+        clone = None if self.is_compiled() else self.clone(sys._getframe(1))
         if clone is not None:
             return plain_call(clone)(*args, **kwargs)
         block = self.module()

@@ -176,7 +176,7 @@ class _Layer(CallSlot):
         self._technique = technique
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        clone = self.clone(sys._getframe(1))
+        clone = None if self.is_compiled() else self.clone(sys._getframe(1))
         if clone is not None:
             return plain_call(clone)(*args, **kwargs)
         layer, norm = _alive(self.module), _alive(self.norm)
@@ -204,7 +204,7 @@ class _Norm(CallSlot):
         self._slot = slot
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        clone = self.clone(sys._getframe(1))
+        clone = None if self.is_compiled() else self.clone(sys._getframe(1))
         if clone is not None:
             return plain_call(clone)(*args, **kwargs)
         norm: Any = _alive(self.module)  # a batch norm, of whose attributes Module knows nothing

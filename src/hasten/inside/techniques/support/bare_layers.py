@@ -102,7 +102,7 @@ class _Bare(CallSlot):
         self._attach = attach
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        clone = self.clone(sys._getframe(1))
+        clone = None if self.is_compiled() else self.clone(sys._getframe(1))
         if clone is not None:
             return plain_call(clone)(*args, **kwargs)
         layer = self.module()
