@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..internals.other_functions import map_leaves
 from ..observing.layout import is_channels_last, lies_channels_last, shows_channels_last
 from ..seams import Args, Call, Kwargs
 from ..training import NotApplicable, Training
@@ -88,9 +87,11 @@ class ChannelsLast(Technique):
 
         def forward(root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
             self._passes += id(root) in convolving
-            args, kwargs = map_leaves(torch, last, (args, kwargs))
+            args = tuple(map(last, args))
+            kwargs = {name: last(value) for name, value in kwargs.items()}
             before, self._in_forward = self._in_forward, True
             try:
+            """Not within containers, which the model may fill: convolutions follow their weights."""
                 return call(*args, **kwargs)
             finally:
                 self._in_forward = before
