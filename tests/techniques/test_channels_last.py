@@ -370,6 +370,84 @@ def test_a_script_that_has_put_all_its_weights_channels_last_has_it_already() ->
         bench.train(1)
 
 
+# ---- memory that the script uses in another way, too
+def test_weights_that_a_state_without_a_copy_follows_are_left_alone() -> None:
+    with workbench() as bench:
+        bench.train(1)
+        start = bench.model.state_dict()
+        with pytest.raises(NotApplicable, match=r"holds views of its weights, as by model.state_dict"):
+            bench.switchboard.switch(PLAN)
+        bench.train(1)
+        assert torch.equal(start["0.0.weight"], next(bench.model.parameters()))
+        del start
+        bench.switchboard.switch(PLAN)
+        assert is_channels_last(next(bench.model.parameters()))
+
+
+def of_first(bench: Workbench) -> nn.Parameter:
+    return bench.model.get_submodule("0.0").get_parameter("weight")
+
+
+SHARED: dict[str, Callable[[Workbench], object]] = {
+    "a view": lambda bench: of_first(bench).data[1:],
+    "an array": lambda bench: of_first(bench).detach().numpy(),
+    "other processes": lambda bench: of_first(bench).share_memory_(),
+    "one buffer": lambda bench: setattr(of_first(bench), "data", torch.empty(2, 8, 3, 3, 3)[1].normal_()),
+    "a buffer of gradients": lambda bench: setattr(
+        of_first(bench), "grad", torch.zeros(2, 8, 3, 3, 3)[0]
+    ),
+    "a view of the optimizer's state": lambda bench: bench.optimizer.state[of_first(bench)]["exp_avg"][1:],
+}
+
+
+@pytest.mark.parametrize("by", SHARED)
+def test_only_the_weight_in_shared_memory_is_left_alone(by: str) -> None:
+    with workbench() as bench:
+        bench.train(1)
+        held = SHARED[by](bench)
+        bench.switchboard.switch(PLAN)
+        assert [is_channels_last(weight) for weight in four_dimensional(bench.model)] == [False, True]
+        bench.train(1)
+        (proof,) = bench.switchboard.proofs()
+        assert proof.effective
+        assert "1 weights left alone whose memory the script uses elsewhere, too" in proof.evidence
+        del held
+
+
+def test_a_state_taken_meanwhile_follows_the_model_for_ever() -> None:
+    with workbench() as bench:
+        bench.train(1)
+        bench.switchboard.switch(PLAN)
+        weight = of_first(bench)
+        held = bench.model.state_dict()["0.0.weight"]
+        bench.optimizer = torch.optim.SGD(bench.model.parameters(), lr=0.1)
+        bench.train(2)
+        assert torch.equal(held, weight)
+        bench.switchboard.switch(BASELINE)
+        bench.train(1)
+        assert torch.equal(held, weight)
+        torch.ones(2, 3, 4, 4).to(memory_format=torch.channels_last).view(2, -1)
+        del held
+        bench.switchboard.switch(PLAN)
+        bench.train(1)
+        assert bench.switchboard.proofs()[0].effective
+        bench.switchboard.switch(BASELINE)
+        assert not is_channels_last(weight)
+        with pytest.raises(RuntimeError, match="view size is not compatible"):
+            torch.ones(2, 3, 4, 4).to(memory_format=torch.channels_last).view(2, -1)
+
+
+def test_a_weight_that_spectral_norm_computes_hides_none() -> None:
+    with workbench() as bench:
+        bench.model = small_cnn()
+        for part in ("0.0", "1.0"):
+            nn.utils.spectral_norm(bench.model.get_submodule(part))
+        bench.optimizer = torch.optim.SGD(bench.model.parameters(), lr=1e-2)
+        bench.switchboard.switch(PLAN)
+        bench.train(1)
+        assert bench.switchboard.proofs()[0].effective
+
+
 # ---- on paper
 def test_it_applies_to_convolutions() -> None:
     assert ChannelsLast.refuse(facts()) == []

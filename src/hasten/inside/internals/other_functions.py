@@ -61,6 +61,19 @@ def is_view(tensor: Tensor) -> bool:
     return bool(tensor._is_view())
 
 
+def other_users(torch: ModuleType, tensor: Tensor) -> int:
+    """How many tensors besides it lie in its memory, or in a part of it; arrays that were made of one count.
+    0 if this torch cannot tell.
+    """
+    count = getattr(torch._C, "_storage_Use_Count", None)
+    if count is None:
+        return 0
+    another = torch.empty(0)
+    alone = another.untyped_storage()
+    own = tensor.untyped_storage()
+    return int(count(own._cdata) - count(alone._cdata))
+
+
 def map_leaves(torch: ModuleType, change: Callable[[Any], object], value: Structure) -> Structure:
     """``value`` with each leaf changed, in lists, tuples, dicts and registered containers."""
     changed: Structure = torch.utils._pytree.tree_map(change, value)

@@ -26,7 +26,14 @@ from ..seams import Args, Call, Kwargs
 from ..training import NotApplicable, Training
 from .base import Technique
 from .support.logical_draws import LogicalDraws
-from .support.memory_format import OptimizerState, companions, restore_strides
+from .support.memory_format import (
+    OptimizerState,
+    companions,
+    is_part,
+    is_shared,
+    renewed_views,
+    restore_strides,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,6 +44,10 @@ if TYPE_CHECKING:
 _Strides: TypeAlias = "tuple[weakref.ref[Tensor], tuple[int, ...]]"
 
 _BY_THE_SCRIPT = "the script has put its weights channels last itself"
+_SHARED = (
+    "the script holds views of its weights, as by model.state_dict() without a copy, and these would not "
+    "follow the model"
+)
 
 
 class ChannelsLast(Technique):
@@ -52,6 +63,7 @@ class ChannelsLast(Technique):
         self._converted: list[_Strides] = []  # of parameters, as they were
         self._odd: list[_Strides] = []  # of companions that were laid out otherwise
         self._made = 0  # weights that lay channels last when they were converted
+        self._left_alone = 0  # weights that lie in memory which others use, too
         self._hooks: list[RemovableHandle] = []
         self._inputs = self._passes = 0
         self._in_forward = False
@@ -69,15 +81,16 @@ class ChannelsLast(Technique):
 
     def install(self, training: Training, settings: Settings) -> None:
         self._training, torch = training, training.torch
-        if lies_channels_last(p for root in training.roots for p in root.parameters()):
+        self._take_over()
+        known = {id(p) for p, _ in _alive(self._converted)}
+        several = {id(p): p for root in training.roots for p in root.parameters()}  # roots may share some
+        new = [parameter for parameter in several.values() if id(parameter) not in known]
+        if not known and lies_channels_last(new):
             raise NotApplicable(_BY_THE_SCRIPT)
-        parameters = {id(p): p for root in training.roots for p in root.parameters()}  # roots may share some
-        with torch.no_grad():
-            for parameter in parameters.values():
-                if parameter.dim() == 4:
-                    self._convert(parameter)
+        self._convert_all([parameter for parameter in new if parameter.dim() == 4])
 
         def last(value: Any) -> object:
+            """Not within containers, which the model may fill: convolutions follow their weights."""
             if torch.is_tensor(value) and value.dim() == 4 and value.is_floating_point():
                 self._inputs += 1
                 return value.to(memory_format=torch.channels_last)
@@ -91,7 +104,6 @@ class ChannelsLast(Technique):
             kwargs = {name: last(value) for name, value in kwargs.items()}
             before, self._in_forward = self._in_forward, True
             try:
-            """Not within containers, which the model may fill: convolutions follow their weights."""
                 return call(*args, **kwargs)
             finally:
                 self._in_forward = before
@@ -169,6 +181,37 @@ class ChannelsLast(Technique):
         for parameter in model.parameters():
             self._give_back(parameter)
 
+    def _take_over(self) -> None:
+        """What could not be given back when the technique was in force before."""
+        before: ChannelsLast | None = self._training.kept.pop(self.name, None)
+        if before is not None:
+            self._converted = [known for known in before._converted if known[0]() is not None]
+            self._odd, self._made = before._odd, before._made
+            before._end()
+
+    def _convert_all(self, weights: list[Tensor]) -> None:
+        """But those whose memory others use: these would no longer follow."""
+        torch, roots = self._training.torch, self._training.roots
+        passing = {id(parameter) for root in roots for parameter in renewed_views(root)}
+        with torch.no_grad():
+            for weight in weights:
+                if self._is_shared(weight) and (id(weight) not in passing or is_part(weight)):
+                    self._left_alone += 1
+                else:
+                    self._convert(weight)
+        if weights and not self._converted:
+            raise NotApplicable(_SHARED)
+
+    def _is_shared(self, parameter: Tensor) -> bool:
+        """Whether others use the memory of the parameter, of its gradient or of its state. Gradients that are
+        averaged over ranks lie in a buffer, which torch fills again in each step.
+        """
+        torch, averaged = self._training.torch, self._training.averages_gradients
+        gradient = parameter.grad
+        if gradient is not None and not gradient.is_sparse and not averaged and is_part(gradient):
+            return True
+        return any(is_shared(torch, one) for one in self._companions(parameter) if one is not gradient)
+
     def _convert(self, parameter: Tensor) -> None:
         """The parameter, its gradient and its optimizer state must agree: fused updates read them side by
         side.
@@ -182,23 +225,32 @@ class ChannelsLast(Technique):
         self._made += is_channels_last(parameter)
 
     def remove(self, training: Training) -> None:
+        """Weights of which the script has taken views meanwhile stay as they are, and so does what they need."""
         training.forward_wrappers.pop(self.name, None)
-        training.before_scripting.pop(self.name, None)
+        while self._hooks:
+            self._hooks.pop().remove()
+        torch, stay = training.torch, []
+        odd = {id(tensor): strides for tensor, strides in _alive(self._odd)}
+        with torch.no_grad():
+            for parameter, strides in _alive(self._converted):
+                if is_channels_last(parameter) and self._is_shared(parameter):
+                    stay.append((weakref.ref(parameter), strides))
+                    continue
+                for tensor in self._companions(parameter):
+                    restore_strides(torch, tensor, odd.get(id(tensor), strides))
+        self._converted = stay
+        if stay:
+            training.kept[self.name] = self
+        else:
+            self._end()
+
+    def _end(self) -> None:
+        self._training.before_scripting.pop(self.name, None)
         while self._undo:
             self._undo.pop()()
         if self._draws is not None:
             self._draws.remove()
             self._draws = None
-        while self._hooks:
-            self._hooks.pop().remove()
-        torch = training.torch
-        odd = {id(tensor): strides for tensor, strides in _alive(self._odd)}
-        with torch.no_grad():
-            for parameter, strides in _alive(self._converted):
-                for tensor in self._companions(parameter):
-                    restore_strides(torch, tensor, odd.get(id(tensor), strides))
-        self._converted.clear()
-        self._odd.clear()
 
     def proof(self, training: Training) -> Proof:
         """Counts the weights that are channels last now, and passes of models with such weights: convolutions
@@ -208,6 +260,8 @@ class ChannelsLast(Technique):
         weights: list[Tensor] = [p for root in training.roots for p in root.parameters() if p.dim() == 4]
         last = sum(map(is_channels_last, weights)) if training.roots else self._made
         evidence = f"{last} weights and {self._inputs} inputs channels last; passes: {self._passes}"
+        if self._left_alone:
+            evidence += f", {self._left_alone} weights left alone whose memory the script uses elsewhere, too"
         if self._views:
             evidence += f", {self._views} views were copied"
         if self._draws is not None and self._draws.drawn:

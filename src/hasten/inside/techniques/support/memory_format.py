@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from ...internals.other_functions import other_users
+
 if TYPE_CHECKING:
     from torch import Tensor
+    from torch.nn import Module
 
 
 OptimizerState = Mapping["Tensor", Mapping[str, Any]]
@@ -30,3 +33,26 @@ def restore_strides(torch: ModuleType, tensor: Tensor, strides: tuple[int, ...])
     if tensor.stride() != strides:
         plain = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
         tensor.data = plain.copy_(tensor.data)
+
+
+def is_part(tensor: Tensor) -> bool:
+    """Whether its memory holds more than it, such as a buffer for all weights."""
+    return tensor.untyped_storage().nbytes() > tensor.numel() * tensor.element_size()
+
+
+def is_shared(torch: ModuleType, tensor: Tensor) -> bool:
+    """Whether others follow what is written into it: views, ``model.state_dict()``, arrays, processes."""
+    between_processes = tensor.device.type == "cpu" and tensor.is_shared()
+    return is_part(tensor) or between_processes or other_users(torch, tensor) > 0
+
+
+def renewed_views(root: Module) -> list[Tensor]:
+    """Parameters whose view each pass replaces: ``spectral_norm`` sets ``weight``, of ``weight_orig``, to
+    such a view until the first one.
+    """
+    return [
+        parameter
+        for module in root.modules()
+        for name, parameter in module.named_parameters(recurse=False)
+        if name.endswith("_orig") and name.removesuffix("_orig") in vars(module)
+    ]
