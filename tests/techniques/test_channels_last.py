@@ -393,9 +393,7 @@ SHARED: dict[str, Callable[[Workbench], object]] = {
     "an array": lambda bench: of_first(bench).detach().numpy(),
     "other processes": lambda bench: of_first(bench).share_memory_(),
     "one buffer": lambda bench: setattr(of_first(bench), "data", torch.empty(2, 8, 3, 3, 3)[1].normal_()),
-    "a buffer of gradients": lambda bench: setattr(
-        of_first(bench), "grad", torch.zeros(2, 8, 3, 3, 3)[0]
-    ),
+    "a buffer of gradients": lambda bench: setattr(of_first(bench), "grad", torch.zeros(2, 8, 3, 3, 3)[0]),
     "a view of the optimizer's state": lambda bench: bench.optimizer.state[of_first(bench)]["exp_avg"][1:],
 }
 

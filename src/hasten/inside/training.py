@@ -55,11 +55,12 @@ class Training:
         self.follow: ForwardWrapper | None = None  # who keeps checkpoints: around all that a root's pass does
         self.aside: Callable[[], AbstractContextManager[None]] = nullcontext  # of no interest to that one
         self.before_scripting: dict[str, Callable[[Module], None]] = {}  # torch.jit.script compiles this one
+        self.while_scripting: dict[str, Callable[[], AbstractContextManager[None]]] = {}  # compiles anything
         self.after_steps: dict[str, Callable[[], None]] = {}  # called at the end of every step
         self.at_end: dict[str, Callable[[], None]] = {}  # called when the script has ended: may fail it
         self.datasets: Living[None] = Living()  # that a loader read from
         self.training_datasets: Living[None] = Living()  # those whose samples reached a training step
-        self.kept: dict[str, Any] = {}  # what a technique keeps while it is off: caches, never effects
+        self.kept: dict[str, Any] = {}  # of techniques that are off: caches, and what could not be undone
         self.obstacles: dict[str, None] = {}  # why the training cannot be followed
         self.averages_gradients = False  # over ranks, by the script's wrapper (DistributedDataParallel)
         self.this_rank: ThisRank | None = None  # if this process is one of several ranks
@@ -186,6 +187,7 @@ class Training:
         self.batch_providers.clear()
         self.evaluation_departures.clear()
         self.before_scripting.clear()
+        self.while_scripting.clear()
         self.after_steps.clear()
 
     def step_ended(self) -> None:

@@ -85,3 +85,19 @@ def _through(original: Call) -> Call:
         return original(*args, **kwargs)
 
     return called
+
+
+def noisy(maps: torch.Tensor) -> torch.Tensor:
+    return nn.functional.dropout(maps) + torch.rand_like(maps)
+
+
+def test_what_draws_can_be_scripted_while_maps_lie_channels_last() -> None:
+    with workbench() as bench:
+        bench.train(1)
+        bench.switchboard.switch(Plan({"channels_last": {}}))
+        ours = nn.functional.dropout
+        model = nn.Sequential(nn.Dropout(), bench.model).eval()
+        inputs = torch.randn(5, 3, 8, 8)
+        assert torch.allclose(torch.jit.script(model)(inputs), model(inputs), atol=1e-5)
+        assert torch.jit.script(noisy)(inputs).shape == inputs.shape
+        assert nn.functional.dropout.__code__ is ours.__code__

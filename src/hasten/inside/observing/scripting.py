@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FunctionType
 from typing import TYPE_CHECKING
 
@@ -37,11 +37,14 @@ def watch_scripting(training: Training) -> None:
             """``_frames_up``: how far up the names are found that a function uses; we are one more."""
             given = optimize, _frames_up + 1, *more
             as_torchs_own()
-            if not isinstance(obj, module_class):
-                return original(obj, *given, **named)
-            for notice in list(training.before_scripting.values()):
-                notice(obj)
-            with as_without_calls(obj, CallSlot), _with_own_forward(training, obj):
+            with ExitStack() as stack:
+                for meanwhile in list(training.while_scripting.values()):
+                    stack.enter_context(meanwhile())
+                if isinstance(obj, module_class):
+                    for notice in list(training.before_scripting.values()):
+                        notice(obj)
+                    stack.enter_context(as_without_calls(obj, CallSlot))
+                    stack.enter_context(_with_own_forward(training, obj))
                 return original(obj, *given, **named)
 
         return script

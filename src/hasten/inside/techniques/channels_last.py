@@ -120,6 +120,7 @@ class ChannelsLast(Technique):
         training.before_scripting[self.name] = self._is_scripted
         if not any(shows_channels_last(strides, p.shape) for p, strides in _alive(self._converted)):
             self._draws = LogicalDraws(training)
+            training.while_scripting[self.name] = self._draws.absent
             self._undo.append(training.seams.replace(torch.Tensor, "__reduce_ex__", _around_reduce))
 
     def _around_view(self, original: Call) -> Call:
@@ -225,7 +226,7 @@ class ChannelsLast(Technique):
         self._made += is_channels_last(parameter)
 
     def remove(self, training: Training) -> None:
-        """Weights of which the script has taken views meanwhile stay as they are, and so does what they need."""
+        """Weights of which the script has taken views meanwhile stay as they are, with what they need."""
         training.forward_wrappers.pop(self.name, None)
         while self._hooks:
             self._hooks.pop().remove()
@@ -246,6 +247,7 @@ class ChannelsLast(Technique):
 
     def _end(self) -> None:
         self._training.before_scripting.pop(self.name, None)
+        self._training.while_scripting.pop(self.name, None)
         while self._undo:
             self._undo.pop()()
         if self._draws is not None:

@@ -6,7 +6,8 @@ to other elements: another training, though no worse one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ...random_state import DRAWING_IN_PLACE
@@ -24,8 +25,13 @@ class LogicalDraws:
 
     def __init__(self, training: Training) -> None:
         self.drawn = 0  # operators that would have drawn differently
-        self._torch = torch = training.torch
-        functional, replace = torch.nn.functional, training.seams.replace
+        self._training, self._torch = training, training.torch
+        self._undo: list[Callable[[], None]] = []
+        self._put()
+
+    def _put(self) -> None:
+        torch, replace = self._torch, self._training.seams.replace
+        functional = torch.nn.functional
         self._undo = [
             replace(functional, "dropout", self._around_dropout),
             replace(functional, "alpha_dropout", self._around_alpha_dropout),
@@ -36,6 +42,17 @@ class LogicalDraws:
     def remove(self) -> None:
         while self._undo:
             self._undo.pop()()
+
+    @contextmanager
+    def absent(self) -> Iterator[None]:
+        """TorchScript compiles torch's own functions, and cannot compile ours. It calls itself for each."""
+        present = bool(self._undo)
+        self.remove()
+        try:
+            yield
+        finally:
+            if present:
+                self._put()
 
     def _is_reordered(self, tensor: object) -> bool:
         last = self._torch.channels_last
