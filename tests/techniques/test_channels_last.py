@@ -523,9 +523,21 @@ def flattening(bench: Workbench) -> Viewing:
     return model
 
 
-@pytest.mark.parametrize("of", ["weight", "its data", "its gradient", "a map"])
+FLAT: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "view": lambda tensor: tensor.view(-1),
+    "reshape": lambda tensor: tensor.reshape(-1),
+    "flatten": lambda tensor: tensor.flatten(),
+    "ravel": lambda tensor: tensor.ravel(),
+}
+
+
+WRITTEN = [*((of, flat) for of in ("weight", "its data", "its gradient") for flat in FLAT), ("a map", "view")]
+
+
+@pytest.mark.parametrize(("of", "how"), WRITTEN)
 @torch.no_grad()
-def test_a_view_through_which_a_script_may_write_is_never_a_copy(of: str) -> None:
+def test_a_view_through_which_a_script_may_write_is_never_a_copy(of: str, how: str) -> None:
+    flat = FLAT[how]
     with workbench() as bench:
         weight = flattening(bench).convolution.weight
         with torch.enable_grad():
@@ -541,9 +553,11 @@ def test_a_view_through_which_a_script_may_write_is_never_a_copy(of: str) -> Non
             "a map": lambda: ones,
         }
         before = made[of]().clone()
-        made[of]().view(-1)[7] = 5.0
+        written = made[of]()
+        flat(written)[7] = 5.0
+        flat(written)[9] = 6.0
         expected = before.contiguous()
-        expected.view(-1)[7] = 5.0
+        expected.view(-1)[7], expected.view(-1)[9] = 5.0, 6.0
         assert torch.equal(made[of](), expected)
         if of != "a map":
             alike = companions(torch, weight, bench.optimizer.state)
@@ -551,6 +565,43 @@ def test_a_view_through_which_a_script_may_write_is_never_a_copy(of: str) -> Non
             assert len({tensor.stride() for tensor in alike}) == 1, "fused updates read them side by side"
         with torch.enable_grad():
             bench.train(2)
+
+
+class Masking(nn.Module):
+    """Writes through views of what its convolution made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(3, 4, 3, padding=1)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        maps: torch.Tensor = self.convolution(inputs)
+        maps.view(len(maps), -1)[:, ::2] *= 0.5
+        return maps
+
+
+def written_through(maps: torch.Tensor) -> torch.Tensor:
+    maps.view(len(maps), -1)[:, ::3] = 0.0
+    return maps.mean((2, 3))
+
+
+def test_what_is_written_through_a_view_of_a_map_is_not_lost() -> None:
+    found = []
+    for plan in (BASELINE, PLAN):
+        torch.manual_seed(0)
+        with workbench() as bench:
+            bench.model = Masking()
+            bench.optimizer = torch.optim.SGD(bench.model.parameters(), lr=1e-1)
+            bench.loss_of = lambda model, inputs, labels: F.cross_entropy(
+                written_through(model(inputs)), labels
+            )
+            bench.train(1)
+            bench.switchboard.switch(plan)
+            losses = bench.train(4)
+            with torch.no_grad():
+                losses.append(float(written_through(bench.model(torch.ones(2, 3, 4, 4)))[0, 0]))
+            found.append(losses)
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
 
 
 def test_a_view_of_a_part_of_a_weight_says_what_to_do() -> None:

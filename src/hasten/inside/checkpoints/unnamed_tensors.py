@@ -107,7 +107,7 @@ def _is_readable(torch: ModuleType, tensor: Any) -> bool:
 
 
 def _digest(torch: ModuleType, tensor: Any) -> int:
-    flat = tensor.detach().reshape(-1)
+    flat = torch.flatten(tensor.detach())
     step = max(1, flat.numel() * flat.element_size() // _SAMPLED)
     data = flat[::step].contiguous().cpu()
     about = f"{tensor.dtype} {tuple(tensor.shape)}".encode()

@@ -111,7 +111,7 @@ class Agreement:
 def plain(gradient: torch.Tensor) -> torch.Tensor:
     """A copy that is flat, dense, in float64 and on the CPU."""
     dense = gradient.to_dense() if gradient.layout != torch.strided else gradient
-    return dense.detach().to("cpu", torch.float64).reshape(-1).clone()
+    return torch.flatten(dense.detach().to("cpu", torch.float64)).clone()
 
 
 def _numbers(values: Sequence[float]) -> str:

@@ -99,7 +99,7 @@ def _samples(tensors: list[torch.Tensor]) -> list[int]:
     """Digests of a few elements of all of them, by their dtypes and devices."""
     chosen: dict[tuple[torch.dtype, torch.device], list[torch.Tensor]] = {}
     for tensor in tensors:
-        flat = tensor.detach().reshape(-1) if tensor.is_contiguous() else tensor.detach().flatten()
+        flat = tensor.detach().reshape(-1) if tensor.is_contiguous() else torch.flatten(tensor.detach())
         place = (tensor.dtype, tensor.device)
         chosen.setdefault(place, []).append(flat[:: max(1, flat.numel() // _SAMPLED)])
     return [content_of(torch.cat(parts)) for parts in chosen.values()]

@@ -91,7 +91,7 @@ def _sketch(optimizer: torch.optim.Optimizer) -> list[float]:
                 if parameter.grad is None:
                     continue
                 gradient = parameter.grad.detach()
-                flat = (gradient.to_dense() if gradient.layout != torch.strided else gradient).reshape(-1)
+                flat = torch.flatten(gradient.to_dense() if gradient.layout != torch.strided else gradient)
                 some = flat[:: max(1, len(flat) // _SAMPLED)].double()
                 found += [float(flat.double().norm()), *some.tolist()]
     return found

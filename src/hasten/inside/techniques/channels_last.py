@@ -34,6 +34,7 @@ from .support.memory_format import (
     renewed_views,
     restore_strides,
 )
+from .support.moved_views import MovedViews
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -66,8 +67,7 @@ class ChannelsLast(Technique):
         self._left_alone = 0  # weights that lie in memory which others use, too
         self._hooks: list[RemovableHandle] = []
         self._inputs = self._passes = 0
-        self._in_forward = False
-        self._views = 0  # that would have failed
+        self._views: MovedViews | None = None
         self._undo: list[Callable[[], None]] = []
         self._draws: LogicalDraws | None = None
 
@@ -96,17 +96,18 @@ class ChannelsLast(Technique):
                 return value.to(memory_format=torch.channels_last)
             return value
 
+        self._views = views = MovedViews(training, self._is_ours, self._laid_out)
         convolving = {id(root) for root in training.roots if any(p.dim() == 4 for p in root.parameters())}
 
         def forward(root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
             self._passes += id(root) in convolving
             args = tuple(map(last, args))
             kwargs = {name: last(value) for name, value in kwargs.items()}
-            before, self._in_forward = self._in_forward, True
+            before, views.in_forward = views.in_forward, True
             try:
                 return call(*args, **kwargs)
             finally:
-                self._in_forward = before
+                views.in_forward = before
 
         def loaded(optimizer: Optimizer) -> None:
             """A checkpoint brings its own strides."""
@@ -116,33 +117,16 @@ class ChannelsLast(Technique):
 
         self._hooks = [o.register_load_state_dict_post_hook(loaded) for o in training.optimizers]
         training.forward_wrappers[self.name] = forward
-        self._undo.append(training.seams.replace(torch.Tensor, "view", self._around_view))
         training.before_scripting[self.name] = self._is_scripted
         if not any(shows_channels_last(strides, p.shape) for p, strides in _alive(self._converted)):
             self._draws = LogicalDraws(training)
             training.while_scripting[self.name] = self._draws.absent
             self._undo.append(training.seams.replace(torch.Tensor, "__reduce_ex__", _around_reduce))
 
-    def _around_view(self, original: Call) -> Call:
-        def view(tensor: Tensor, *size: Any, **kwargs: object) -> object:  # numbers, a size, or a dtype
-            try:
-                return original(tensor, *size, **kwargs)
-            except (RuntimeError, ValueError):  # the latter while torch.compile traces
-                if kwargs or isinstance(size[0], type(tensor.dtype)):
-                    raise
-                if self._in_forward or not self._may_be_written_through(tensor):
-                    viewed: object = tensor.reshape(*size)  # which also raises where the size is wrong
-                else:
-                    viewed = original(self._laid_out(tensor), *size)
-                self._views += 1
-                return viewed
-
-        return view
-
-    def _may_be_written_through(self, tensor: Tensor) -> bool:
-        """Whether autograd allows it: not into what it follows."""
-        follows = tensor.requires_grad and self._training.torch.is_grad_enabled()
-        return tensor.grad_fn is None and not follows
+    def _is_ours(self, tensor: Tensor) -> bool:
+        """Whether it is all of a converted weight, of its gradient or of its state."""
+        alike = (p for p, _ in _alive(self._converted) if p.shape == tensor.shape)
+        return any(one.data_ptr() == tensor.data_ptr() for p in alike for one in self._companions(p))
 
     def _laid_out(self, tensor: Tensor) -> Tensor:
         """The tensor in the usual layout, from now on: what is written into it must not be lost."""
@@ -158,7 +142,9 @@ class ChannelsLast(Technique):
                     "with --without channels_last"
                 )
             self._give_back(parameter)
-            return tensor if any(one is tensor for one in several) else owner.detach()
+            if all(one is not tensor for one in several):  # such as ``weight.data``
+                tensor.data = owner.data
+            return tensor
         if tensor.dim() != 4 or tensor.is_inference():
             return tensor.contiguous()
         tensor.data = tensor.contiguous()
@@ -250,6 +236,8 @@ class ChannelsLast(Technique):
         self._training.while_scripting.pop(self.name, None)
         while self._undo:
             self._undo.pop()()
+        if self._views is not None:
+            self._views.remove()
         if self._draws is not None:
             self._draws.remove()
             self._draws = None
@@ -264,8 +252,8 @@ class ChannelsLast(Technique):
         evidence = f"{last} weights and {self._inputs} inputs channels last; passes: {self._passes}"
         if self._left_alone:
             evidence += f", {self._left_alone} weights left alone whose memory the script uses elsewhere, too"
-        if self._views:
-            evidence += f", {self._views} views were copied"
+        if self._views is not None and self._views.made:
+            evidence += f", {self._views.made} views were copied"
         if self._draws is not None and self._draws.drawn:
             evidence += f", {self._draws.drawn} random operators drew as in the usual order"
         return Proof(self.name, last > 0 and self._passes > 0, evidence)
