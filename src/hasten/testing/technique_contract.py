@@ -125,7 +125,9 @@ def check_what_the_script_drops_is_freed(bench: Workbench, name: str) -> None:
 def check_checkpoints_look_the_same(bench: Workbench, plan: Plan) -> None:
     """Checkpoints saved while the plan is in force have the same keys, shapes and flags as without hasten."""
     bench.train(2)
-    plain_model, plain_optimizer = bench.model.state_dict(), copy.deepcopy(bench.optimizer.state_dict())
+    plain_model, plain_optimizer = map(
+        copy.deepcopy, (bench.model.state_dict(), bench.optimizer.state_dict())
+    )
     bench.switchboard.switch(plan)
     bench.train(1)
     model, optimizer = bench.model.state_dict(), bench.optimizer.state_dict()

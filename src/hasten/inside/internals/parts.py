@@ -127,6 +127,7 @@ PARTS = (
     Part("torch", "_foreach_mul_", "fp16: scales gradients", needed=False),
     Part("torch", "_amp_foreach_non_finite_check_and_unscale_", "fp16: scales gradients", needed=False),
     Part("torch._C", "_storage_Use_Count", "channels_last: weights that lie in shared memory", needed=False),
+    Part("torch:UntypedStorage", "_cdata", "the same", needed=False),
     Part("torch", "_disable_dynamo", "ranks: torch.compile leaves their group alone", needed=False),
     # ---- the compiler, imported only if needed
     Part("torch._dynamo.utils", "counters", "compile: what was compiled", needed=False),
