@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -255,6 +256,92 @@ def test_the_proof_fails_for_a_model_without_lowered_layers(bench: Workbench, ki
     (proof,) = bench.switchboard.proofs()
     assert not proof.effective
     assert proof.evidence.endswith("tensors kept in bfloat16 by the first: 0")
+
+
+# ---- what a script reads besides outputs
+class Keeping(Model):
+    """Keeps something of each pass in several places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.own = torch.ones(4, dtype=torch.bfloat16)
+        self.several: list[torch.Tensor] = []
+        self.by_name: dict[str, Any] = {}
+        self.register_buffer("state", torch.zeros(2, 4))
+
+    def forward(self, inputs: torch.Tensor) -> Any:
+        hidden = self.layer(inputs)
+        self.latest, self.pair = hidden, (hidden, "text")
+        self.state = hidden.detach()
+        self.several.append(hidden)
+        self.by_name["first"] = [hidden]
+        self.with_gradient = 2 * hidden
+        self.with_gradient.retain_grad()
+        return (self.with_gradient + self.own).sum()
+
+
+def test_what_a_model_keeps_of_a_pass_is_in_float32(bench: Workbench) -> None:
+    model = Keeping()
+    several, by_name = model.several, model.by_name
+    under_bf16(bench, model)
+    for _ in range(3):
+        model(INPUTS).backward()
+        kept = [model.latest, model.pair[0], model.state, *several, *by_name["first"]]
+        assert {tensor.dtype for tensor in kept} == {torch.float32}
+        assert model.with_gradient.grad is not None
+    assert (len(several), model.several is several, model.by_name is by_name) == (4, True, True)
+    assert model.pair[1] == "text"
+    assert model.own.dtype is torch.bfloat16, "the script's own choice"
+    assert "state" in dict(model.named_buffers())
+
+
+class Adapting(Model):
+    """Trains itself within its forward pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.optimizer = torch.optim.SGD(self.layer.parameters(), lr=0.2)
+
+    def forward(self, inputs: torch.Tensor) -> Any:
+        for _ in range(4):
+            loss = (self.layer(inputs) - inputs).pow(2).mean()
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+        return loss.detach()
+
+
+def test_a_step_within_a_pass_is_seen_by_what_follows_it(bench: Workbench) -> None:
+    model = Adapting()
+    under_bf16(bench, model)
+    before = copy.deepcopy(model.state_dict())
+    ours = float(model(torch.eye(4)))
+    bench.switchboard.switch(BASELINE)
+    model.load_state_dict(before)
+    assert ours == pytest.approx(float(model(torch.eye(4))), rel=0.05)
+
+
+class Answer:
+    def __init__(self, logits: torch.Tensor) -> None:
+        self.logits = logits
+
+
+def test_a_model_that_returns_an_object_of_its_own_class_is_left_alone(bench: Workbench) -> None:
+    model = Model(Answer)
+    under_bf16(bench, model)
+    assert [model(INPUTS).logits.dtype for _ in range(3)] == [torch.float32] * 3
+    assert model.computed_in == [torch.float32, torch.bfloat16, torch.float32, torch.float32]
+    (proof,) = bench.switchboard.proofs()
+    assert not proof.effective
+    assert "returns a Answer, in which tensors would stay in lower precision" in proof.evidence
+
+
+def test_objects_without_tensors_of_lower_precision_do_not_matter(bench: Workbench) -> None:
+    model = Model(lambda output: (output, Answer(output.float())))
+    under_bf16(bench, model)
+    model(INPUTS)
+    model(INPUTS)
+    assert bench.switchboard.proofs()[0].effective
 
 
 # ---- on paper

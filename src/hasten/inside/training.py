@@ -56,6 +56,7 @@ class Training:
         self.aside: Callable[[], AbstractContextManager[None]] = nullcontext  # of no interest to that one
         self.before_scripting: dict[str, Callable[[Module], None]] = {}  # torch.jit.script compiles this one
         self.while_scripting: dict[str, Callable[[], AbstractContextManager[None]]] = {}  # compiles anything
+        self.after_updates: dict[str, Callable[[], None]] = {}  # an optimizer has changed weights, anywhere
         self.after_steps: dict[str, Callable[[], None]] = {}  # called at the end of every step
         self.at_end: dict[str, Callable[[], None]] = {}  # called when the script has ended: may fail it
         self.datasets: Living[None] = Living()  # that a loader read from
@@ -188,6 +189,7 @@ class Training:
         self.evaluation_departures.clear()
         self.before_scripting.clear()
         self.while_scripting.clear()
+        self.after_updates.clear()
         self.after_steps.clear()
 
     def step_ended(self) -> None:

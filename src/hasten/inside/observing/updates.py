@@ -56,6 +56,8 @@ class Updates:
     def ends(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
         training, observer = self._training, self._observer
         try:
+            for act in training.after_updates.values():
+                act()
             self._leave(optimizer)
             self._on_update(optimizer)
             if id(optimizer) not in self._stepped:

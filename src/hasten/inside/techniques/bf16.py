@@ -42,10 +42,11 @@ class Bf16(Technique):
 
     def install(self, training: Training, settings: Settings) -> None:
         self._forward = LoweredForward(training.torch, training.torch.bfloat16)
-        training.forward_wrappers[self.name] = self._forward
+        self._forward.install(training, self.name)
 
     def remove(self, training: Training) -> None:
-        training.forward_wrappers.pop(self.name, None)
+        if self._forward is not None:
+            self._forward.remove(training, self.name)
 
     def proof(self, training: Training) -> Proof:
         """Counts the forward passes under autocast; and of what autograd keeps from the first one of each
@@ -54,6 +55,7 @@ class Bf16(Technique):
         assert self._forward is not None
         calls, lowered = self._forward.calls, self._forward.lowered
         evidence = f"{calls} forward passes under autocast; tensors kept in bfloat16 by the first: {lowered}"
+        evidence = "; ".join([evidence, *self._forward.left_alone])
         return Proof(self.name, calls > 0 and lowered > 0, evidence)
 
     @classmethod

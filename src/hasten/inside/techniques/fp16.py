@@ -59,10 +59,11 @@ class Fp16(Technique):
         self._scaling.install()
 
         self._forward = LoweredForward(torch, torch.float16)
-        training.forward_wrappers[self.name] = self._forward
+        self._forward.install(training, self.name)
 
     def remove(self, training: Training) -> None:
-        training.forward_wrappers.pop(self.name, None)
+        if self._forward is not None:
+            self._forward.remove(training, self.name)
         if self._scaling is not None:
             self._scaling.remove()
 
@@ -77,7 +78,7 @@ class Fp16(Technique):
             f"{forward.calls} forward passes under autocast, {scaling.backwards} backward passes scaled by "
             f"{scaling.scale.value:g} now; tensors kept in float16 by the first: {forward.lowered}"
         )
-        evidence += f"; {scaling.left_alone}" if scaling.left_alone else ""
+        evidence = "; ".join([evidence, *forward.left_alone, *filter(None, [scaling.left_alone])])
         effective = forward.calls > 0 and forward.lowered > 0 and scaling.backwards > 0
         skipped = f"{scaling.skipped} steps skipped, whose gradients overflowed" if scaling.skipped else ""
         return Proof(self.name, effective and not scaling.left_alone, evidence, skipped)

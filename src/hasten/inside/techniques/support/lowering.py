@@ -12,7 +12,9 @@ from ...internals.modules import has_hooks
 from ...living import Living
 from ...seams import Args, Call, Kwargs
 from ...structures import Structure, map_tensors, tensors_of
+from ...training import Training
 from ..base import NO_MODULE
+from .kept_tensors import KeptTensors
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,6 +56,9 @@ class LoweredForward:
     that autograd saves in the first one of each module, until there are some: the proof that something was
     computed in it; if hooks cannot see what it saves, those that the module returns. A module that weighs
     losses computes nothing in it, and may come first.
+
+    Float32 takes the place of what modules keep, too; a module that returns an object of a class that cannot
+    be looked into is left alone.
     """
 
     def __init__(self, torch: ModuleType, reduced: DType) -> None:
@@ -61,13 +66,27 @@ class LoweredForward:
         self._reduced = reduced
         self.calls = 0
         self.lowered = 0
+        self.left_alone: dict[str, None] = {}  # why some modules are
         self._watched: Living[None] = Living()
+        self._alone: Living[None] = Living()
+        self._kept_tensors = KeptTensors(torch, reduced)
+
+    def install(self, training: Training, name: str) -> None:
+        training.forward_wrappers[name] = self
+        training.after_updates[name] = self._stepped
+
+    def remove(self, training: Training, name: str) -> None:
+        training.forward_wrappers.pop(name, None)
+        training.after_updates.pop(name, None)
 
     def __call__(self, root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
         torch = self._torch
         device = next(root.parameters()).device.type
         if not torch.is_grad_enabled() or torch.is_autocast_enabled(device) or _is_looked_into(root):
             return call(*args, **kwargs)
+        if root in self._alone:
+            return call(*args, **kwargs)
+        looked_at = self._kept_tensors.before(root)
         with ExitStack() as stack:
             unseen = not self.lowered and root not in self._watched and not self._watch(stack, root)
             stack.enter_context(our_autocast(torch, device, self._reduced))
@@ -75,7 +94,20 @@ class LoweredForward:
         if unseen:
             self.lowered += sum(tensor.dtype == self._reduced for tensor in tensors_of(torch, output))
         self.calls += 1
+        self._kept_tensors.after(root, looked_at)
+        if looked_at:
+            self._leave_alone(root, self._kept_tensors.opaque(root, output))
         return in_float32(torch, output, self._reduced)
+
+    def _stepped(self) -> None:
+        """Within a pass, autocast would go on with copies of weights that an optimizer has changed."""
+        self._torch.clear_autocast_cache()
+
+    def _leave_alone(self, root: Module, why: str) -> None:
+        if why:
+            self.left_alone[why] = None
+            self._alone.put(root, None)
+            self.calls = max(0, self.calls - self._kept_tensors.passes_of(root))
 
     def _watch(self, stack: ExitStack, root: Module) -> bool:
         """What autograd saves of this pass. False within torch.func's transforms, which do not allow it."""
