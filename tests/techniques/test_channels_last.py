@@ -391,7 +391,7 @@ def of_first(bench: Workbench) -> nn.Parameter:
 SHARED: dict[str, Callable[[Workbench], object]] = {
     "a view": lambda bench: of_first(bench).data[1:],
     "an array": lambda bench: of_first(bench).detach().numpy(),
-    "other processes": lambda bench: of_first(bench).share_memory_(),
+    "other processes": lambda bench: bench.model.get_submodule("0").share_memory(),
     "one buffer": lambda bench: setattr(of_first(bench), "data", torch.empty(2, 8, 3, 3, 3)[1].normal_()),
     "a buffer of gradients": lambda bench: setattr(of_first(bench), "grad", torch.zeros(2, 8, 3, 3, 3)[0]),
     "a view of the optimizer's state": lambda bench: bench.optimizer.state[of_first(bench)]["exp_avg"][1:],

@@ -80,7 +80,7 @@ class KeptTensors:
     def _reduced_in(self, value: object) -> list[Tensor]:
         return [tensor for tensor in self._tensors_in(value, _DEPTH) if tensor.dtype == self._reduced]
 
-    def _tensors_in(self, value: object, depth: int) -> Iterator[Tensor]:
+    def _tensors_in(self, value: Any, depth: int) -> Iterator[Tensor]:
         if self._torch.is_tensor(value):
             yield value
         elif depth and isinstance(value, (list, tuple, dict)):

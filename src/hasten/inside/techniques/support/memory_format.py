@@ -42,7 +42,8 @@ def is_part(tensor: Tensor) -> bool:
 
 def is_shared(torch: ModuleType, tensor: Tensor) -> bool:
     """Whether others follow what is written into it: views, ``model.state_dict()``, arrays, processes."""
-    between_processes = tensor.device.type == "cpu" and tensor.is_shared()
+    storage = tensor.untyped_storage()
+    between_processes = tensor.device.type == "cpu" and storage.is_shared()
     return is_part(tensor) or between_processes or other_users(torch, tensor) > 0
 
 
