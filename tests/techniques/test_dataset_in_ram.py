@@ -221,6 +221,33 @@ def test_a_collate_function_of_the_scripts_may_write_into_its_samples(watched: W
     assert watched.proof().effective
 
 
+class Held(Rows):
+    """Its samples are lists that it holds itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lists = [[float(index)] for index in range(SIZE)]
+
+    def __getitem__(self, index: int) -> Any:
+        return self.lists[index]
+
+
+def test_what_a_collate_function_writes_into_the_data_sets_own_lists_is_there_in_the_next_epoch(
+    watched: Watched,
+) -> None:
+    def collate(samples: list[Any]) -> Any:
+        for sample in samples:
+            sample.append(0.0)
+        return torch.tensor(samples)
+
+    watched.switch_on(Rows())
+    dataset, expected = Held(), Held()
+    for _ in range(3):
+        assert same(watched.epoch(dataset, collate_fn=collate), plain(expected, collate=collate))
+    (cache,) = [cache for cache in watched.caches().caches if cache.dataset is dataset]
+    assert cache.stale == "samples of Held are objects that it holds itself, which batches may write into"
+
+
 # ---- changes of the data
 @pytest.mark.parametrize("wrapped", [0, 1, 2])
 def test_an_attribute_set_on_the_dataset_empties_the_cache(watched: Watched, wrapped: int) -> None:

@@ -12,6 +12,7 @@ from ..random_state import comparable, fingerprint, rng_states, set_rng_states
 from ..training import NotApplicable
 from .columns import Columns, Uneven
 from .forked_filling import made_in_parallel
+from .own_objects import own_objects
 from .sample_room import SampleRoom
 from .sampling_proof import chain, same_sample, states_of
 from .transform_prefix import Divided
@@ -40,6 +41,7 @@ class Cache:
         self._samples: dict[int, object] = {}
         self._columns: Columns | None = None
         self._since_check = 0
+        self._own: str | None = None
         self._room, self._needed, self._taken = room, needed, 0
         self._take()
         self._changes = 0
@@ -128,6 +130,17 @@ class Cache:
         if self._divided is not None:  # whose transforms would draw random numbers
             return False
         return same_sample(self.dataset[index], self._make(number))
+
+    def gives_copies(self, torch: ModuleType) -> bool:
+        """Whether copies may stand for the samples where a script's own function makes batches of them. If
+        not, it is given up.
+        """
+        if self._own is None:
+            self._own = own_objects(torch, self.dataset, len(self.dataset))
+            if self._own and not self.stale:
+                self.stale = self._own
+                self.drop()
+        return not self._own
 
     def _make(self, index: int) -> object:
         return self.dataset[index] if self._divided is None else self._divided.make(index)

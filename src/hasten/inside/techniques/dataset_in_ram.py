@@ -77,9 +77,10 @@ class DatasetInRam(Technique):
             wanted = self._numbers(cache, indices) if cache is not None else None
             if cache is None or wanted is None:
                 return None
-            samples = cache.several(wanted)
             # default_collate copies samples into the batch; another function may write into what it gets
-            return samples if collate is default_collate else copy.deepcopy(samples)
+            if collate is default_collate:
+                return cache.several(wanted)
+            return copy.deepcopy(cache.several(wanted)) if cache.gives_copies(training.torch) else None
 
         training.fetch_providers[self.name] = provide
 

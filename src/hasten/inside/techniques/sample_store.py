@@ -45,7 +45,10 @@ from ...records.phases import median_phases, samples_per_step, step_seconds
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.loaders import WORKER_LOOP, makes_batches, reads_indices, worker_module
+from ..living import Living
+from ..samples.dataset_traits import length_of
 from ..samples.filling import MOST_CHILDREN
+from ..samples.own_objects import own_objects
 from ..samples.rows import rows_of
 from ..samples.sample_caches import not_worth_keeping
 from ..samples.sample_room import too_large
@@ -88,6 +91,7 @@ class SampleStore(Technique):
         self._stores: SampleStores | None = None
         self._home = os.getpid()
         self._left_alone: dict[str, None] = {}
+        self._own: Living[str] = Living()  # of a data set: why copies cannot stand for its samples, or ""
         self._in_steps = 0.0  # seconds of making samples, while steps were taken
 
     @classmethod
@@ -153,7 +157,7 @@ class SampleStore(Technique):
         def provide(dataset: object, indices: Sequence[Any], collate: Call) -> list[object] | None:
             served = stores.known(dataset) if os.getpid() == self._home else None
             wanted = rows_of(torch, dataset).places(indices) if served is not None else None
-            if served is None or wanted is None:
+            if served is None or wanted is None or self._why_no_copies(training, dataset, collate):
                 return None
             # default_collate copies samples into the batch; another function may write into what it gets
             return served.reader.samples(wanted, copied=collate is not default_collate)
@@ -163,7 +167,9 @@ class SampleStore(Technique):
     def _opened(self, stores: SampleStores, loader: DataLoader[object], training: Training) -> Served | None:
         """The store to read a loader's samples from in the pass that begins."""
         try:
-            reason = _why_left_alone(loader)
+            reason = _why_left_alone(loader) or self._why_no_copies(
+                training, loader.dataset, loader.collate_fn
+            )
             served = None if reason else stores.opened(loader.dataset)
             if served is not None and loader.dataset in training.training_datasets:
                 before = served.paid
@@ -175,6 +181,15 @@ class SampleStore(Technique):
         if reason:
             self._left_alone[reason] = None
         return served
+
+    def _why_no_copies(self, training: Training, dataset: Any, collate: Call) -> str:
+        """Why copies cannot stand for the samples of which ``collate`` makes a batch; "" if they can."""
+        torch = training.torch
+        if collate is torch.utils.data.default_collate:
+            return ""
+        if dataset not in self._own:
+            self._own.put(dataset, own_objects(torch, dataset, length_of(dataset) or 0))
+        return self._own.get(dataset) or ""
 
     def install(self, training: Training, settings: Settings) -> None:
         assert self._stores is not None
