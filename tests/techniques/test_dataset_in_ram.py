@@ -200,6 +200,22 @@ def test_indices_that_are_no_numbers_are_the_datasets_own_business(watched: Watc
     assert not watched.proof().effective
 
 
+class Iterators:
+    """A batch sampler that gives an iterator for each batch."""
+
+    def __len__(self) -> int:
+        return -(-SIZE // 5)
+
+    def __iter__(self) -> Iterator[Any]:
+        for first in range(0, SIZE, 5):
+            yield map(int, range(first, min(first + 5, SIZE)))
+
+
+def test_batches_whose_indices_are_an_iterator_are_made_as_without_us(watched: Watched) -> None:
+    watched.switch_on(Rows())
+    assert same(watched.epoch(Rows(), batch_size=1, batch_sampler=Iterators()), plain(Rows()))
+
+
 def test_a_batch_that_the_script_writes_into_is_no_sample(watched: Watched) -> None:
     dataset = Rows()
     watched.switch_on(dataset, prepare=True)

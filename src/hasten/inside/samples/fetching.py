@@ -24,7 +24,7 @@ def samples_of(dataset: Any, indices: Sequence[Any]) -> Any:
 
 class Fetch:
     """A loader's fetcher that first asks the installed providers for the batch or its samples, and the
-    dataset otherwise.
+    dataset otherwise. Providers look at the indices several times: iterators go to torch's own fetcher alone.
     """
 
     def __init__(self, fetcher: Fetcher, training: Training, dataset: object, collate: Call) -> None:
@@ -34,6 +34,8 @@ class Fetch:
         self._collate = collate
 
     def fetch(self, indices: Any) -> object:
+        if not (isinstance(indices, Sequence) or hasattr(indices, "dtype")):
+            return self._fetcher.fetch(indices)
         for provide_batch in self._training.batch_providers.values():
             batch = provide_batch(self._dataset, indices, self._collate)
             if batch is not None:
