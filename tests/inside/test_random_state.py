@@ -19,7 +19,14 @@ from hasten.inside.guarding.recorder import Recorder
 from hasten.inside.guarding.training_state import take_up, taken_down
 from hasten.inside.observing.hooks import Hooks
 from hasten.inside.observing.observer import Observer
-from hasten.inside.random_state import fingerprint, rng_states, seed_generators, set_rng_states
+from hasten.inside.random_state import (
+    fingerprint,
+    restorer,
+    rng_states,
+    seed_generators,
+    set_rng_states,
+    state_of_generator,
+)
 from hasten.inside.samples import sampling_proof
 from hasten.inside.seams import Seams
 from hasten.inside.training import Training
@@ -213,3 +220,21 @@ def test_a_script_that_seeds_every_epoch_seeds_its_devices(
         assert own != expected
     finally:
         seams.undo_all()
+
+
+@pytest.mark.parametrize(
+    ("generator", "draw_from"),
+    [
+        (random.Random(1), lambda own: own.random()),
+        (np.random.default_rng(1), lambda own: own.normal()),
+        (np.random.RandomState(1), lambda own: own.normal()),
+        (torch.Generator(), lambda own: torch.rand(1, generator=own)),
+    ],
+    ids=["random", "numpy", "numpy's old", "torch"],
+)
+def test_a_generator_of_the_scripts_is_put_back(generator: Any, draw_from: Callable[[Any], object]) -> None:
+    before, put_back = state_of_generator(generator), restorer(generator)
+    draw_from(generator)
+    assert state_of_generator(generator) != before
+    put_back()
+    assert state_of_generator(generator) == before

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -110,6 +111,15 @@ def state_of_generator(value: object) -> object:
     if numpy is not None and isinstance(value, numpy.random.RandomState):
         return repr(value.get_state())
     return None
+
+
+def restorer(generator: Any) -> Callable[[], object]:
+    """A function that puts a generator, as of ``state_of_generator``, back to where it is now."""
+    if isinstance(generator, random.Random):
+        return partial(generator.setstate, generator.getstate())
+    if hasattr(generator, "bit_generator"):
+        return partial(setattr, generator.bit_generator, "state", generator.bit_generator.state)
+    return partial(generator.set_state, generator.get_state())
 
 
 def _devices(torch: ModuleType) -> Iterator[tuple[str, ModuleType]]:

@@ -110,6 +110,20 @@ def test_where_making_one_draws_none_of_a_child_is_taken(draw: Callable[[], obje
     assert len(here) > 32 + 56
 
 
+def test_where_making_one_draws_from_a_generator_none_of_a_child_is_taken() -> None:
+    generator = random.Random(0)
+
+    def drawing(index: int) -> int:
+        if index == 150 and os.getpid() != HERE:
+            generator.random()
+        return index
+
+    here: list[int] = []
+    found = dict(made_in_parallel(torch, lambda i: [drawing(i), here.append(i)][0], range(200), [generator]))
+    assert found == {index: index for index in range(200)}
+    assert len(here) > 32 + 56
+
+
 def in_a_child(act: Callable[[], object]) -> Callable[[int], int]:
     """Makes a sample, but a child does this at the hundredth."""
 

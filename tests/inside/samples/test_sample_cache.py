@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.data import Dataset
 
 from hasten.inside.samples.sample_cache import Cache
 from hasten.inside.samples.sample_room import SampleRoom
+from hasten.inside.training import NotApplicable
 
 
 class Rows(Dataset[Any]):
@@ -26,6 +28,18 @@ class Rows(Dataset[Any]):
         self.asked.append(index)
         row = torch.full((2,), float(index))
         return row + torch.randn(2) if index in self.noisy else row
+
+
+class Rare(Rows):
+    """Some samples get noise from a generator of its own."""
+
+    def __init__(self, noisy: frozenset[int] = frozenset()) -> None:
+        super().__init__(noisy)
+        self.generator = np.random.default_rng(1)
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        row = torch.full((2,), float(index))
+        return row + float(self.generator.normal()) if index in self.noisy else row
 
 
 def cache_of(rows: Rows) -> Cache:
@@ -59,3 +73,21 @@ def test_one_that_draws_random_numbers_ends_the_cache_and_is_what_it_would_have_
     torch.manual_seed(2)
     later = cache.several([5, 5])
     assert not torch.equal(*later)  # type: ignore[arg-type]
+
+
+def test_one_that_draws_from_the_data_sets_own_generator_ends_the_cache_too() -> None:
+    rows, plain = Rare(frozenset({5})), Rare(frozenset({5}))
+    cache = cache_of(rows)
+    for index in (1, 5, 5, 2, 5):
+        found, expected = cache.several([index]), [plain[index]]
+        assert torch.equal(found[0], expected[0])  # type: ignore[arg-type]
+    assert "drew random numbers" in cache.stale
+
+
+def test_where_filling_draws_from_the_data_sets_own_generator_it_is_put_back() -> None:
+    rows, plain = Rare(frozenset({5})), Rare(frozenset({5}))
+    cache = cache_of(rows)
+    with pytest.raises(NotApplicable, match="draws random numbers"):
+        cache.fill(torch)
+    assert torch.equal(cache[5], plain[5])  # type: ignore[arg-type]
+    assert "draws random numbers" in cache.stale

@@ -29,14 +29,14 @@ from .visible_state import generators_of
 
 
 class Drawing:
-    """Whether random numbers are drawn: from the RNG states of torch, Python and numpy and from generators
-    that the dataset reaches; ``apart``, in a process of ours, also from generators seeded by the system.
-    Other threads, which a worker uses to pass on its batches, do that for file names.
+    """Whether random numbers are drawn: from the RNG states of torch, Python and numpy and from
+    ``generators`` that the dataset reaches; ``apart``, in a process of ours, also from generators seeded by
+    the system. Other threads, which a worker uses to pass on its batches, do that for file names.
     """
 
     def __init__(self, torch: ModuleType, dataset: object, apart: bool = False) -> None:
         self._torch = torch
-        self._generators = generators_of(dataset)
+        self.generators = generators_of(dataset)
         self._asked = 0  # how often the thread that makes samples asked the system for a seed
         if apart:
             self._watch_the_system()
@@ -52,7 +52,7 @@ class Drawing:
         return self._now() != self._before
 
     def _now(self) -> object:
-        return fingerprint(self._torch), [state_of_generator(one) for one in self._generators], self._asked
+        return fingerprint(self._torch), [state_of_generator(one) for one in self.generators], self._asked
 
     @property
     def _is_here(self) -> bool:

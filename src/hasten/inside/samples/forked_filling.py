@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from ..process.own_offsets import open_files_anew
-from ..random_state import fingerprint
+from ..random_state import fingerprint, state_of_generator
 from .forked import be_quiet_and_single, end
 from .private_mapping import map_privately
 from .sampling_proof import same_sample
@@ -43,8 +43,12 @@ _BUFFER = 2**20  # bytes
 Make = Callable[[int], object]
 
 
-def made_in_parallel(torch: ModuleType, make: Make, wanted: Sequence[int]) -> Iterator[tuple[int, object]]:
-    """(index, sample) for all ``wanted``, in any order. An error in making one here is raised."""
+def made_in_parallel(
+    torch: ModuleType, make: Make, wanted: Sequence[int], generators: Sequence[object] = ()
+) -> Iterator[tuple[int, object]]:
+    """(index, sample) for all ``wanted``, in any order. An error in making one here is raised.
+    ``generators``: of random numbers, that making a sample may draw from.
+    """
     began = time.monotonic()
     first: dict[int, object] = {}
     for index in wanted[:_TIMED]:
@@ -55,7 +59,7 @@ def made_in_parallel(torch: ModuleType, make: Make, wanted: Sequence[int]) -> It
     each, rest = (time.monotonic() - began) / _TIMED, wanted[_TIMED:]
     processes = min(MOST_PROCESSES, _cores()) if each * len(rest) > _WORTH_SECONDS and rest else 1
     shares = [rest[number::processes] for number in range(processes)]
-    children = [_Child(torch, make, [*first, *share]) for share in shares[1:]]
+    children = [_Child(torch, make, [*first, *share], generators) for share in shares[1:]]
     try:
         began = time.monotonic()
         for index in shares[0]:
@@ -110,14 +114,16 @@ def _has_named_peer(number: int) -> bool:
 class _Child:
     """One forked process with its share of the samples."""
 
-    def __init__(self, torch: ModuleType, make: Make, share: Sequence[int]) -> None:
+    def __init__(
+        self, torch: ModuleType, make: Make, share: Sequence[int], generators: Sequence[object]
+    ) -> None:
         self._torch = torch
         self._memory = os.memfd_create("samples", os.MFD_CLOEXEC)
         sys.stdout.flush()
         sys.stderr.flush()
         parent, self._process = os.getpid(), os.fork()
         if self._process == 0:
-            _make_and_exit(torch, make, share, self._memory, parent)
+            _make_and_exit(torch, make, share, generators, self._memory, parent)
 
     def samples(self, until: float) -> dict[int, object]:
         """What it made, by index; nothing if it fails or does not end in time."""
@@ -155,15 +161,23 @@ def _aligned(at: int) -> int:
 
 
 # ---- in a child
-def _make_and_exit(torch: ModuleType, make: Make, share: Sequence[int], memory: int, parent: int) -> NoReturn:
+def _make_and_exit(
+    torch: ModuleType,
+    make: Make,
+    share: Sequence[int],
+    generators: Sequence[object],
+    memory: int,
+    parent: int,
+) -> NoReturn:
     """Exits with 0 only if nothing was drawn: samples that draw are not kept."""
     code = 1
     try:
         be_quiet_and_single(torch)
         open_files_anew()
-        before = fingerprint(torch)
+        before = fingerprint(torch), [state_of_generator(one) for one in generators]
         _write(memory, make, share, parent)
-        code = 0 if fingerprint(torch) == before else 1
+        after = fingerprint(torch), [state_of_generator(one) for one in generators]
+        code = 0 if after == before else 1
     finally:
         os._exit(code)
 

@@ -8,9 +8,10 @@ from types import ModuleType
 from typing import Any
 
 from ..living import reference
-from ..random_state import comparable, fingerprint, rng_states, set_rng_states
+from ..random_state import restorer, rng_states, set_rng_states
 from ..training import NotApplicable
 from .columns import Columns, Uneven
+from .draws_in_samples import Drawing
 from .forked_filling import made_in_parallel
 from .own_objects import own_objects
 from .sample_room import SampleRoom
@@ -46,6 +47,7 @@ class Cache:
         self._take()
         self._changes = 0
         self._seen: State | None = self._look()
+        self._drawing = Drawing(sys.modules["torch"], self._made_from)
 
     @property
     def dataset(self) -> Any:
@@ -78,12 +80,17 @@ class Cache:
         if changed:
             self._changes += 1
             self._empty()
+        if changed or before is None:
+            self._drawing = Drawing(sys.modules["torch"], self._made_from)
         if changed and (self._divided is not None or self._changes > _MOST_CHANGES):
             self._give_up(f"{changed} was changed")
 
+    @property
+    def _made_from(self) -> object:
+        return self.dataset if self._divided is None else self._divided.first_part
+
     def _look(self) -> State:
-        made_from = self.dataset if self._divided is None else self._divided.first_part
-        return visible_state(made_from, lenient=True)
+        return visible_state(self._made_from, lenient=True)
 
     # ---- samples
     def __getitem__(self, index: int) -> object:
@@ -94,10 +101,10 @@ class Cache:
             return self.dataset[index]
         sample = self._samples.get(index, self)
         if sample is self:
-            before = fingerprint(sys.modules["torch"])
+            self._drawing.begin()
             sample = self._samples[index] = self._make(index)
             self.made += 1
-            if fingerprint(sys.modules["torch"]) != before:
+            if self._drawing.drew:
                 self._give_up(f"making sample {index} drew random numbers")
         else:
             self.hits += 1
@@ -115,11 +122,11 @@ class Cache:
         missing = [index for index in dict.fromkeys(indices) if index not in kept]
         if not missing:
             return [self[index] for index in indices]
-        before = fingerprint(sys.modules["torch"])
+        self._drawing.begin()
         new = {index: self._make(index) for index in missing}
         self.made += len(missing)
         self.hits += len(indices) - len(missing)
-        if fingerprint(sys.modules["torch"]) != before:
+        if self._drawing.drew:
             self._give_up(f"making sample {missing[0]}, or one after it, drew random numbers")
         else:
             self._samples.update(new)
@@ -213,18 +220,21 @@ class Cache:
 
     def fill(self, torch: ModuleType) -> None:
         """Raises NotApplicable if the dataset cannot make one of its samples, or if making one draws random
-        numbers although the examined ones did not: then the RNG states are as before.
+        numbers although the examined ones did not: then the generators are as before.
         """
-        before = rng_states(torch)
+        before, put_back = rng_states(torch), [restorer(one) for one in self._drawing.generators]
+        self._drawing.begin()
         self._fill(torch)
-        if fingerprint(torch) != tuple(comparable(before)):
+        if self._drawing.drew:
             self._give_up("making some of its samples draws random numbers")
             set_rng_states(torch, before)
+            for put in put_back:
+                put()
             raise NotApplicable(f"making some samples of {type(self.dataset).__name__} draws random numbers")
 
     def _fill(self, torch: ModuleType) -> None:
         missing = [index for index in range(len(self.dataset)) if index not in self._samples]
-        for index, sample in made_in_parallel(torch, self._surely_made, missing):
+        for index, sample in made_in_parallel(torch, self._surely_made, missing, self._drawing.generators):
             self._samples[index] = sample
 
     def _surely_made(self, index: int) -> object:
