@@ -265,6 +265,44 @@ def test_what_a_collate_function_writes_into_the_data_sets_own_lists_is_there_in
 
 
 # ---- changes of the data
+class Files(Rows):
+    """A sample for each file in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+        for index in range(SIZE):
+            self.write(index, index)
+
+    def write(self, index: int, label: int) -> None:
+        np.save(self.folder / f"{index}.npy", np.float32(label))
+
+    def __getitem__(self, index: int) -> Any:
+        return self.rows[index], np.load(self.folder / f"{index}.npy")
+
+
+@pytest.mark.parametrize("prepare", [False, True])
+def test_files_that_the_script_writes_again_are_read_again(
+    watched: Watched, tmp_path: Path, prepare: bool
+) -> None:
+    dataset = Files(tmp_path)
+    watched.switch_on(dataset, prepare)
+    watched.epoch(dataset)
+    dataset.write(SIZE // 2, 100)
+    assert same(watched.epoch(dataset), plain(dataset))
+    assert same(watched.epoch(dataset), plain(dataset))
+    assert watched.proof().effective
+
+
+def test_a_data_set_whose_files_change_in_every_epoch_is_left_alone(watched: Watched, tmp_path: Path) -> None:
+    dataset = Files(tmp_path)
+    watched.switch_on(dataset)
+    for number in range(5):
+        dataset.write(3, 100 + number)
+        assert same(watched.epoch(dataset), plain(dataset))
+    assert f"{tmp_path}/3.npy was changed while training" in watched.proof().evidence
+
+
 @pytest.mark.parametrize("wrapped", [0, 1, 2])
 def test_an_attribute_set_on_the_dataset_empties_the_cache(watched: Watched, wrapped: int) -> None:
     inner = Rows()

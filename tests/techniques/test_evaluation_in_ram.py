@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,6 +83,40 @@ def passes(made: DataLoader[Any], change: Callable[[int, Any], None] = lambda nu
         told += [torch.get_rng_state()]
         told += [made.generator.get_state()] if made.generator is not None else []
     return told
+
+
+class Files(Squares):
+    """A sample for each file in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+        for index in range(SIZE):
+            self.write(index, index)
+
+    def write(self, index: int, number: int) -> None:
+        (self.folder / str(index)).write_text(str(number))
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {"input": torch.full((3,), float((self.folder / str(index)).read_text())), "name": str(index)}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_files_that_the_script_writes_between_evaluations_are_read_again(
+    started: StartUnder, tmp_path: Path, workers: int
+) -> None:
+    def change(number: int, dataset: Files) -> None:
+        for index in range(SIZE):
+            dataset.write(index, index + 100 * (number == 1))
+
+    folders = [tmp_path / "theirs", tmp_path / "ours"]
+    for folder in folders:
+        folder.mkdir()
+    theirs, ours = (DataLoader(Files(folder), batch_size=4, num_workers=workers) for folder in folders)
+    expected = passes(theirs) + passes(theirs, change)
+    now = started()
+    assert same_batch(passes(ours) + passes(ours, change), expected)
+    assert now.counted > 0
 
 
 def with_labels(samples: list[dict[str, Any]]) -> dict[str, Any]:

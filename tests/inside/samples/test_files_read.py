@@ -32,7 +32,7 @@ from hasten.inside.samples.files_read import FilesRead
     ],
 )
 def test_a_file_of_samples_is_told_from_the_systems(path: str) -> None:
-    assert not files_read._is_of_no_sample(path)
+    assert not files_read.is_of_no_sample(path)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_a_file_of_samples_is_told_from_the_systems(path: str) -> None:
     ],
 )
 def test_what_python_and_the_system_read_is_left_out(path: str) -> None:
-    assert files_read._is_of_no_sample(path)
+    assert files_read.is_of_no_sample(path)
 
 
 def test_a_folder_in_the_place_of_shared_memory_is_heard() -> None:

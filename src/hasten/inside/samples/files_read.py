@@ -22,7 +22,7 @@ FileMark = tuple[str, int, int]
 none).
 """
 
-_OPENING = ("open", "os.listdir", "os.scandir", "sqlite3.connect")
+OPENING = ("open", "os.listdir", "os.scandir", "sqlite3.connect")
 _SYSTEMS = (
     *("/proc/", "/sys/", "/etc/", "/memfd:", "/lib/", "/lib64/"),
     *("/usr/lib/", "/usr/lib64/", "/usr/share/"),
@@ -92,7 +92,7 @@ class FilesRead:
             self.network |= isinstance(details[1], tuple)
         elif event in _PROGRAMS:
             self.unseen = True
-        elif event in _OPENING and details:
+        elif event in OPENING and details:
             with suppress(Exception):  # whatever the script opened
                 self._hear_opened(details[0], details[2] if len(details) > 2 else os.O_RDONLY)
 
@@ -104,7 +104,7 @@ class FilesRead:
         self._known_bytes += max(0, mark_of(found)[1])
         if found.endswith(".pyc"):
             found = source_from_cache(found)
-        if not (_is_of_no_sample(found) or found in sys.path_importer_cache):  # which an import lists
+        if not (is_of_no_sample(found) or found in sys.path_importer_cache):  # which an import lists
             self._heard[found] = None
 
 
@@ -114,7 +114,7 @@ def files_open(but_in: str) -> list[FileMark]:
     """
     found = set(_opened(but_in).values())
     with suppress(OSError):
-        found.update(path for path in _mapped() if not (_is_of_no_sample(path) or _is_in(but_in, path)))
+        found.update(path for path in _mapped() if not (is_of_no_sample(path) or _is_in(but_in, path)))
     return [mark_of(path) for path in sorted(found) if not path.endswith(_LOCKS)]
 
 
@@ -128,7 +128,7 @@ def _opened(but_in: str) -> dict[int, str]:
                 if int(name) > 2 and os.path.isfile(path) and _is_read_only(name):
                     found[int(name)] = path
     return {
-        number: path for number, path in found.items() if not (_is_of_no_sample(path) or _is_in(but_in, path))
+        number: path for number, path in found.items() if not (is_of_no_sample(path) or _is_in(but_in, path))
     }
 
 
@@ -177,7 +177,7 @@ def _mapped() -> list[str]:
     return [path for path, runs in found.items() if not runs and os.path.isfile(path)]
 
 
-def _is_of_no_sample(path: str) -> bool:
+def is_of_no_sample(path: str) -> bool:
     """Whether a file is the system's, or came with Python or its libraries, whose versions are looked at."""
     if path.startswith(_DEVICES):
         return not path.startswith(_SHARED) or path.startswith(_MADE_BY_LIBRARIES)

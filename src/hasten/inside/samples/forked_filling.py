@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from ..process.own_offsets import open_files_anew
 from ..random_state import fingerprint, state_of_generator
@@ -41,16 +41,21 @@ _COMPARED = 2  # samples that a child makes again, to compare with ours
 _BUFFER = 2**20  # bytes
 
 Make = Callable[[int], object]
+Made = TypeVar("Made")
 
 
 def made_in_parallel(
-    torch: ModuleType, make: Make, wanted: Sequence[int], generators: Sequence[object] = ()
-) -> Iterator[tuple[int, object]]:
-    """(index, sample) for all ``wanted``, in any order. An error in making one here is raised.
+    torch: ModuleType,
+    make: Callable[[int], Made],
+    wanted: Sequence[int],
+    generators: Sequence[object] = (),
+    same: Callable[[Made, Made], bool] = same_sample,
+) -> Iterator[tuple[int, Made]]:
+    """(index, what ``make`` returns) for all ``wanted``, in any order. An error in making one here is raised.
     ``generators``: of random numbers, that making a sample may draw from.
     """
     began = time.monotonic()
-    first: dict[int, object] = {}
+    first: dict[int, Made] = {}
     for index in wanted[:_TIMED]:
         sample = make(index)
         if len(first) < _COMPARED:
@@ -67,7 +72,7 @@ def made_in_parallel(
         until = time.monotonic() + _PATIENCE_SECONDS + (_SLOWER - 1) * (time.monotonic() - began)
         for child, share in zip(children, shares[1:], strict=True):
             found = child.samples(until)
-            as_here = all(same_sample(found.pop(index, None), ours) for index, ours in first.items())
+            as_here = all(index in found and same(found.pop(index), ours) for index, ours in first.items())
             for index in share:
                 yield index, found[index] if as_here and index in found else make(index)
     finally:
@@ -125,7 +130,7 @@ class _Child:
         if self._process == 0:
             _make_and_exit(torch, make, share, generators, self._memory, parent)
 
-    def samples(self, until: float) -> dict[int, object]:
+    def samples(self, until: float) -> dict[int, Any]:
         """What it made, by index; nothing if it fails or does not end in time."""
         ended, status = 0, 1
         with suppress(ChildProcessError):  # reaped already where SIGCHLD is ignored

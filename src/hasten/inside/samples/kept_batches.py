@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 from .batch_copies import Copier
 from .draws_in_samples import Drawing, MakingWatch
 from .fetching import samples_of
+from .files_noted import FilesNoted
+from .files_read import FileMark
 from .loader_override import has_workers
 from .sampling_proof import answered_apart, incomparable, same_sample
 from .store_counts import Counts
@@ -57,6 +59,7 @@ class KeptBatches:
         self._watch: MakingWatch | None = None  # if this process makes them
         self._told: Counts | None = None  # from workers, which may stay for other passes
         self._state: State = {}
+        self._files = FilesNoted()
         self._whole = False  # one pass was kept completely
         self._given = 0  # passes from memory
         self._changes = 0
@@ -99,7 +102,8 @@ class KeptBatches:
             return make()
         watch.begin()
         try:
-            return make()
+            with self._files.noting():
+                return make()
         finally:
             why = why_another(self._name, watch.end())
             if why:
@@ -138,6 +142,7 @@ class KeptBatches:
     def forget(self) -> None:
         """Free the kept batches; later passes may be kept again."""
         self._stop_watching()
+        self._files.clear()
         self._batches, self._whole, self.nbytes, self._given = [], False, 0, 0
 
     def give_up(self, why: str) -> None:
@@ -151,7 +156,7 @@ class KeptBatches:
         """Whether the pass that begins now may come from memory."""
         if self.why_not or not self._whole:
             return False
-        changed = difference(self._state, state_of(loader))
+        changed = difference(self._state, state_of(loader)) or self._files.changed()
         if changed:
             self._changes += 1
             self.forget()
@@ -160,10 +165,11 @@ class KeptBatches:
             return False
         if self._given & (self._given - 1) == 0:  # before the first, the 2nd, 4th, 8th pass
             positions = self._spread() if not self._given else [self._given % len(self._batches)]
-            reason, _ = answered_apart(self._torch, self._name, lambda: self._examine(loader, positions))
+            reason, files = answered_apart(self._torch, self._name, lambda: self._examine(loader, positions))
             if reason:
                 self.give_up(reason)
                 return False
+            self._files.add(files)  # of batches that workers made, as far as they were made again
         self._given += 1
         return True
 
@@ -184,21 +190,24 @@ class KeptBatches:
         last = len(self._batches) - 1
         return sorted({last * k // (_PROVEN_AT_ONCE - 1) for k in range(_PROVEN_AT_ONCE)})
 
-    def _examine(self, loader: DataLoader[object], positions: list[int]) -> tuple[str, int]:
-        """In a separate process: ("", 0) if batches made again equal the kept ones, or (why not, 0)."""
+    def _examine(self, loader: DataLoader[object], positions: list[int]) -> tuple[str, list[FileMark]]:
+        """In a separate process: ("", the files read for it) if batches made again equal the kept ones, or
+        (why not, none).
+        """
         drawing, every = Drawing(self._torch, loader.dataset, apart=True), list(indices_of(loader))
-        began = time.monotonic()
+        began, files = time.monotonic(), FilesNoted()
         for number, position in enumerate(positions):
             if number and time.monotonic() - began > _PROOF_SECONDS:
                 break
-            fresh = loader.collate_fn(samples_of(loader.dataset, every[position]))
+            with files.noting():
+                fresh = loader.collate_fn(samples_of(loader.dataset, every[position]))
             if not same_sample(fresh, self._batches[position]):
-                return f"batch {position} of {self._name} differs when it is made again (random?)", 0
+                return f"batch {position} of {self._name} differs when it is made again (random?)", []
         if changed := difference(self._state, state_of(loader)):
-            return f"making a batch of {self._name} changes {changed}", 0
+            return f"making a batch of {self._name} changes {changed}", []
         if drawing.drew:
-            return f"making a batch of {self._name} draws random numbers", 0
-        return "", 0
+            return f"making a batch of {self._name} draws random numbers", []
+        return "", files.marks
 
 
 def indices_of(loader: Any) -> Iterator[list[int]]:

@@ -12,6 +12,8 @@ from ..random_state import restorer, rng_states, set_rng_states
 from ..training import NotApplicable
 from .columns import Columns, Uneven
 from .draws_in_samples import Drawing
+from .files_noted import FilesNoted
+from .files_read import FileMark
 from .forked_filling import made_in_parallel
 from .own_objects import own_objects
 from .sample_room import SampleRoom
@@ -21,6 +23,9 @@ from .visible_state import State, difference, visible_state
 
 _SPOT_CHECKS = 4  # samples compared with the dataset again at every pass over the cache
 _MOST_CHANGES = 3  # between passes: a data set that changes more often gains nothing from a cache
+
+
+_Made = tuple[object, list[FileMark]]
 
 
 class Cache:
@@ -43,6 +48,7 @@ class Cache:
         self._columns: Columns | None = None
         self._since_check = 0
         self._own: str | None = None
+        self._files = FilesNoted()
         self._room, self._needed, self._taken = room, needed, 0
         self._take()
         self._changes = 0
@@ -72,11 +78,12 @@ class Cache:
 
     # ---- changes that set no attribute
     def look_again(self) -> None:
-        """A new pass begins: check that nothing changed."""
+        """A new pass begins: check that nothing changed, nor a file that samples were made from."""
         if self.stale:
             return
         before, self._seen = self._seen, self._look()
         changed = difference(before, self._seen) if before is not None else ""
+        changed = changed or self._files.changed()
         if changed:
             self._changes += 1
             self._empty()
@@ -102,7 +109,8 @@ class Cache:
         sample = self._samples.get(index, self)
         if sample is self:
             self._drawing.begin()
-            sample = self._samples[index] = self._make(index)
+            with self._files.noting():
+                sample = self._samples[index] = self._make(index)
             self.made += 1
             if self._drawing.drew:
                 self._give_up(f"making sample {index} drew random numbers")
@@ -123,7 +131,8 @@ class Cache:
         if not missing:
             return [self[index] for index in indices]
         self._drawing.begin()
-        new = {index: self._make(index) for index in missing}
+        with self._files.noting():
+            new = {index: self._make(index) for index in missing}
         self.made += len(missing)
         self.hits += len(indices) - len(missing)
         if self._drawing.drew:
@@ -210,6 +219,7 @@ class Cache:
 
     def _empty(self) -> None:
         self._samples.clear()
+        self._files.clear()
         if self._columns is not None:
             self._columns = None
             self._room.give_back(self._needed)
@@ -234,15 +244,23 @@ class Cache:
 
     def _fill(self, torch: ModuleType) -> None:
         missing = [index for index in range(len(self.dataset)) if index not in self._samples]
-        for index, sample in made_in_parallel(torch, self._surely_made, missing, self._drawing.generators):
+        generators = self._drawing.generators
+        for index, (sample, files) in made_in_parallel(
+            torch, self._surely_made, missing, generators, _same_made
+        ):
             self._samples[index] = sample
+            self._files.add(files)
 
-    def _surely_made(self, index: int) -> object:
+    def _surely_made(self, index: int) -> _Made:
+        """The sample, and the files that it was made from."""
+        noted = FilesNoted()
         try:
-            return self._make(index)
+            with noted.noting():
+                sample = self._make(index)
         except Exception as error:
             name = type(self.dataset).__name__
             raise NotApplicable(f"sample {index} of {name} raised {type(error).__name__}: {error}") from error
+        return sample, noted.marks
 
     def invalidate_if_made_from(self, part: object) -> None:
         """Empty the cache if the samples are made from ``part``, which the script has changed."""
@@ -252,3 +270,8 @@ class Cache:
         self._seen = None  # it is examined again when the next pass begins
         if self._divided is not None:  # what was proven about its transforms may no longer hold
             self._give_up("the dataset was changed")
+
+
+def _same_made(ours: _Made, theirs: _Made) -> bool:
+    """Whether the samples are; a file that is opened once is among those of the first."""
+    return same_sample(ours[0], theirs[0])

@@ -43,19 +43,22 @@ def prove_deterministic(
     reason, sample_bytes = answered_apart(
         torch, type(dataset).__name__, lambda: _examine(torch, dataset, length, seconds)
     )
-    return reason, sample_bytes
+    return reason, int(sample_bytes)
 
 
-def answered_apart(torch: ModuleType, name: str, examine: Callable[[], tuple[str, int]]) -> tuple[str, int]:
-    """What ``examine`` answers in a separate process; (why there is no answer, 0) if it has none.
+def answered_apart(
+    torch: ModuleType, name: str, examine: Callable[[], tuple[str, object]]
+) -> tuple[str, Any]:
+    """What ``examine`` answers in a separate process, a reason and what goes as JSON; (why there is no
+    answer, 0) if it has none.
 
     ``name`` is the dataset's, for the reason.
     """
     answer = told_apart(torch, lambda: _answer(name, examine), _PATIENCE_SECONDS)
     if answer is None:
         return f"drawing samples of {name} in a separate process did not end", 0
-    reason, sample_bytes = answer
-    return str(reason), int(sample_bytes)
+    reason, told = answer
+    return str(reason), told
 
 
 def told_apart(torch: ModuleType, tell: Callable[[], object], seconds: float) -> Any:
@@ -96,7 +99,7 @@ def _tell_and_exit(torch: ModuleType, tell: Callable[[], object], write_end: int
         os._exit(0)
 
 
-def _answer(name: str, examine: Callable[[], tuple[str, int]]) -> tuple[str, int]:
+def _answer(name: str, examine: Callable[[], tuple[str, object]]) -> tuple[str, object]:
     try:
         open_files_anew()
         return examine()
