@@ -290,16 +290,24 @@ def halved(tensor: Any) -> Any:
     return tensor.mul(torch.rand(1))
 
 
+def looked_at(tensor: Any) -> Any:
+    return tensor.repeat(3, 1, 1) if tensor.shape[0] == 1 else -tensor
+
+
+def asked_for(tensor: Any) -> Any:
+    return -tensor if isinstance(tensor, torch.Tensor) and hasattr(tensor, "shape") else tensor
+
+
 def refusing(tensor: Any) -> Any:
     raise ValueError("this one cannot be read")
 
 
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize(("use", "workers"), [(halved, 0), (halved, 1), (looked_at, 0), (asked_for, 0)])
 def test_where_a_picture_is_used_at_once_all_is_made_as_without_us(
-    started_under: StartUnder, workers: int
+    started_under: StartUnder, use: Callable[[Any], Any], workers: int
 ) -> None:
-    started = both(started_under, Seldom(halved), num_workers=workers)
-    assert "a batch could not be made (AttributeError" in started.proof().evidence
+    started = both(started_under, Seldom(use), num_workers=workers)
+    assert "a batch could not be made (TypeError" in started.proof().evidence
     assert not started.proof().effective
 
 

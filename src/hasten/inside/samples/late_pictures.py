@@ -33,27 +33,37 @@ _ALL = {**_MODES, **{f"tensor {count}": count for count in _CHANNELS}}
 
 
 class Pixels:
-    """A picture's bytes: of ``kind``, of ``shape`` in their own layout (height, width, channels, or a
-    tensor's).
+    """A picture's bytes: its ``content`` of ``kind``, of shape ``lying`` in their own layout (height, width,
+    channels, or a tensor's). To the script it is a tensor of which nothing can be asked: that raises, also in
+    ``hasattr``, and the batch is made as without us.
     """
 
-    __slots__ = ("data", "kind", "late", "shape")
+    __slots__ = ("content", "kind", "late", "lying")
 
-    def __init__(self, late: Late, kind: str, shape: tuple[int, ...], data: Any) -> None:
-        self.late, self.kind, self.shape, self.data = late, kind, shape, data
+    def __init__(self, late: Late, kind: str, lying: tuple[int, ...], content: Any) -> None:
+        self.late, self.kind, self.lying, self.content = late, kind, lying, content
+
+    @property
+    def __class__(self) -> Any:
+        return sys.modules["torch"].Tensor
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise TypeError(f"{name} of a picture that is no tensor yet")
 
     def finished(self) -> object:
         """The result of the script's own transforms."""
-        if isinstance(self.data, bytes):
-            picture = _pillow().frombytes(self.kind, (self.shape[1], self.shape[0]), self.data)
+        if isinstance(self.content, bytes):
+            picture = _pillow().frombytes(self.kind, (self.lying[1], self.lying[0]), self.content)
             return self.late.finish(picture)
-        return self.late.finish(self.data)
+        return self.late.finish(self.content)
 
     def goes_with(self, other: object) -> bool:
         """Whether both can be in one batch."""
         if not isinstance(other, Pixels) or other.late is not self.late:
             return False
-        return other.kind == self.kind and other.shape == self.shape
+        return other.kind == self.kind and other.lying == self.lying
 
 
 class Late:
@@ -177,11 +187,11 @@ def side_by_side(torch: ModuleType, pictures: Sequence[Pixels]) -> Tensor:
     """Bytes in each picture's own layout."""
     first = pictures[0]
     pixels: Tensor
-    if isinstance(first.data, bytes):
-        together = bytearray().join(one.data for one in pictures)
-        pixels = torch.frombuffer(together, dtype=torch.uint8).view(len(pictures), *first.shape)
+    if isinstance(first.content, bytes):
+        together = bytearray().join(one.content for one in pictures)
+        pixels = torch.frombuffer(together, dtype=torch.uint8).view(len(pictures), *first.lying)
     else:
-        pixels = torch.stack([one.data.as_subclass(torch.Tensor) for one in pictures])
+        pixels = torch.stack([one.content.as_subclass(torch.Tensor) for one in pictures])
     return pixels
 
 
