@@ -255,7 +255,10 @@ KINDS = {
     ),
     "an epoch that processes share": Kind(
         lambda _: Made(lambda self, i: i + self.epoch.value, epoch=multiprocessing.Value("i", 0)),
-        {"sample_store": "so a later run could not recognise it"},
+        {
+            "dataset_in_ram": "memory that processes share",
+            "sample_store": "so a later run could not recognise it",
+        },
         change=count_epoch,
     ),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
 import signal
@@ -258,6 +259,32 @@ def test_a_slow_dataset_is_judged_by_what_was_drawn(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sampling_proof, "_CHILD_SECONDS", -1.0)
     dataset = Made(lambda _, i: ONES if i == 0 else pytest.fail("drawn after the time was up"))
     assert reason_for(dataset) == ""
+
+
+def count_in(shared: Any) -> Callable[[Any, int], int]:
+    def sample(_: Any, index: int) -> int:
+        shared[0] += 1
+        return index
+
+    return sample
+
+
+@pytest.mark.parametrize(
+    "shared",
+    [multiprocessing.Array("i", 1), multiprocessing.RawArray("i", 1), torch.zeros(1).share_memory_()],
+    ids=["an array", "an array without a lock", "a tensor"],
+)
+def test_memory_that_processes_share_is_not_written_to(shared: Any) -> None:
+    own = Made(lambda self, i: count_in(self.shared)(self, i), shared=shared)
+    assert "Made.shared is memory that processes share" in reason_for(own)
+    assert "memory that processes share" in reason_for(Subset(own, range(3)))
+    assert "memory that processes share" in reason_for(Made(count_in(shared)))
+    assert list(shared) == [0]
+
+
+@pytest.mark.parametrize("lock", [multiprocessing.Lock(), torch.zeros(1).clone(), np.zeros(1)])
+def test_a_lock_is_no_shared_memory(lock: Any) -> None:
+    assert reason_for(Made(lambda _, i: i, lock=lock)) == ""
 
 
 # ---- nothing moves here

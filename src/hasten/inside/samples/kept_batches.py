@@ -23,7 +23,7 @@ from .fetching import samples_of
 from .files_noted import FilesNoted
 from .files_read import FileMark
 from .loader_override import has_workers
-from .sampling_proof import answered_apart, incomparable, same_sample
+from .sampling_proof import drawn_apart, incomparable, same_sample
 from .store_counts import Counts
 from .visible_state import State, difference, visible_state
 from .watched_workers import WatchedStart, why_another
@@ -165,7 +165,7 @@ class KeptBatches:
             return False
         if self._given & (self._given - 1) == 0:  # before the first, the 2nd, 4th, 8th pass
             positions = self._spread() if not self._given else [self._given % len(self._batches)]
-            reason, files = answered_apart(self._torch, self._name, lambda: self._examine(loader, positions))
+            reason, files = drawn_apart(self._torch, loader.dataset, lambda: self._examine(loader, positions))
             if reason:
                 self.give_up(reason)
                 return False

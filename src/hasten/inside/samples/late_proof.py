@@ -18,6 +18,7 @@ from .columns import same_batch
 from .late_dataset import LateDataset
 from .late_pictures import collate, holds_pixels
 from .sampling_proof import incomparable, spread, state_of, states_of, told_apart
+from .shared_memory import why_not_apart
 
 _SECONDS = 1.0  # after which what was made so far decides
 _PATIENCE_SECONDS = 30.0
@@ -48,6 +49,8 @@ def proven(torch: ModuleType, dataset: Any, length: int) -> Proven:
     """Raises LookupError if there is nothing to delay."""
     name = type(dataset).__name__
     LateDataset(torch, dataset)
+    if reason := why_not_apart(dataset):
+        return Proven(reason)
     told = told_apart(torch, lambda: _answer(torch, dataset, length), _PATIENCE_SECONDS)
     if told is None:
         return Proven(f"making samples of {name} in a separate process did not end")

@@ -7,7 +7,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from .sampling_proof import answered_apart, is_picture, spread
+from .sampling_proof import drawn_apart, is_picture, spread
 
 _SECONDS = 0.5  # of drawing samples, after which what was drawn decides
 
@@ -24,7 +24,7 @@ def own_objects(torch: ModuleType, dataset: Any, length: int) -> str:
                 return f"samples of {name} are objects that it holds itself, which batches may write into", 0
         return "", 0
 
-    return answered_apart(torch, name, look)[0]
+    return drawn_apart(torch, dataset, look)[0]
 
 
 def share_memory(a: Any, b: Any) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 
 from ..process.own_offsets import open_files_anew
 from .sampling_proof import is_picture, told_apart
+from .shared_memory import why_not_apart
 
 _LOOKED_AT = 64  # samples between two estimates of the total reading time
 _PATIENCE = 2.0  # times as long, at most, before giving up on the process
@@ -33,6 +34,8 @@ def lengths_of(torch: ModuleType, dataset: Any, count: int, seconds: float) -> t
     would take more than so many ``seconds``.
     """
     name = type(dataset).__name__
+    if reason := why_not_apart(dataset):
+        return reason, []
     answer = told_apart(torch, lambda: _told(torch, dataset, count, seconds), _PATIENCE * seconds)
     if answer is None:
         return f"reading the samples of {name} in a separate process did not end", []

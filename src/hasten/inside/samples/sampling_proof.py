@@ -22,6 +22,7 @@ from ..random_state import state_of_generator
 from .contents import version_of
 from .draws_in_samples import Drawing, as_another_process
 from .forked import be_quiet_and_single, end
+from .shared_memory import why_not_apart
 from .visible_state import difference, visible_state
 
 if TYPE_CHECKING:
@@ -40,10 +41,16 @@ def prove_deterministic(
 
     ``seconds``: after which what was drawn so far decides.
     """
-    reason, sample_bytes = answered_apart(
-        torch, type(dataset).__name__, lambda: _examine(torch, dataset, length, seconds)
-    )
+    reason, sample_bytes = drawn_apart(torch, dataset, lambda: _examine(torch, dataset, length, seconds))
     return reason, int(sample_bytes)
+
+
+def drawn_apart(
+    torch: ModuleType, dataset: object, examine: Callable[[], tuple[str, object]]
+) -> tuple[str, Any]:
+    """Like ``answered_apart``, for what draws samples of the dataset: some must not be drawn apart."""
+    reason = why_not_apart(dataset)
+    return (reason, 0) if reason else answered_apart(torch, type(dataset).__name__, examine)
 
 
 def answered_apart(

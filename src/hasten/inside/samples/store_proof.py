@@ -9,7 +9,7 @@ from typing import Any
 
 from .draws_in_samples import Drawing
 from .files_read import has_changed
-from .sampling_proof import answered_apart, prove_deterministic, same_sample, spread, states_of
+from .sampling_proof import drawn_apart, prove_deterministic, same_sample, spread, states_of
 from .store_files import Store
 from .stored_form import Unstorable, decode, encode
 from .transform_prefix import Divided, divide, has_transforms
@@ -74,7 +74,7 @@ def why_not_equal(
             return f"drawing a sample of {name} draws random numbers", 0
         return (f"drawing a sample of {name} changes the data set" if states_of(dataset) != state else ""), 0
 
-    return answered_apart(torch, type(dataset).__name__, compare)[0]
+    return drawn_apart(torch, dataset, compare)[0]
 
 
 def why_not_kept(torch: ModuleType, dataset: Any, divided: Divided | None, places: Sequence[int]) -> str:
@@ -93,4 +93,4 @@ def why_not_kept(torch: ModuleType, dataset: Any, divided: Divided | None, place
                 return f"sample {index} of {name} does not come back from its bytes as it was", 0
         return "", 0
 
-    return answered_apart(torch, name, look)[0]
+    return drawn_apart(torch, dataset, look)[0]

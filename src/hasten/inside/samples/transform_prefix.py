@@ -21,8 +21,8 @@ from .late_dataset import same_objects
 from .sampling_proof import (
     MadeFrom,
     Marked,
-    answered_apart,
     chain,
+    drawn_apart,
     incomparable,
     is_picture,
     same_sample,
@@ -115,16 +115,15 @@ def divide(torch: ModuleType, dataset: Any, length: int) -> tuple[Divided | str,
     """The dataset divided before its first random transform, and the bytes of its largest unfinished sample;
     (why not, 0) if that cannot be proven to give the same samples.
     """
-    name = type(dataset).__name__
     try:
         whole = Divided(dataset, 0)
     except Exception as error:  # whatever copying objects of the script's raises
         return str(error), 0
-    reason, count = answered_apart(torch, name, lambda: _find(torch, whole, dataset, length))
+    reason, count = drawn_apart(torch, dataset, lambda: _find(torch, whole, dataset, length))
     if reason:
         return reason, 0
     divided = Divided(dataset, count)
-    reason, sample_bytes = answered_apart(torch, name, lambda: _examine(torch, divided, dataset, length))
+    reason, sample_bytes = drawn_apart(torch, dataset, lambda: _examine(torch, divided, dataset, length))
     return (reason, 0) if reason else (divided, sample_bytes)
 
 

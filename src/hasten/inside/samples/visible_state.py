@@ -32,7 +32,8 @@ import types
 import zlib
 from array import array
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import PurePath
 from typing import Any
@@ -80,8 +81,21 @@ def generators_of(dataset: object) -> list[object]:
         return []
 
 
+def name_of_first(dataset: object, wanted: Callable[[object], bool]) -> str:
+    """The name of the part in which something is ``wanted``, as far as is looked; "" if nothing is."""
+    look = _Look(lenient=True, wanted=wanted, bytes_read=0)
+    with suppress(Exception):  # what the script's own objects raise when they are looked at
+        _look_at(look, dataset, ())
+    return look.found
+
+
 def _looked_at(dataset: object, functions: tuple[object, ...], lenient: bool) -> _Look:
     look = _Look(lenient)
+    _look_at(look, dataset, functions)
+    return look
+
+
+def _look_at(look: _Look, dataset: object, functions: tuple[object, ...]) -> None:
     kind = type(dataset).__name__
     for name, value in sorted(_attributes(dataset), key=_name):
         look.look_at(f"{kind}.{name}", value)
@@ -89,7 +103,6 @@ def _looked_at(dataset: object, functions: tuple[object, ...], lenient: bool) ->
         look.look_at(f"{getattr(function, '__name__', type(function).__name__)} ({number})", function)
     look.look_at(kind, dataset)
     look.look_at_large()
-    return look
 
 
 def difference(then: State, now: State) -> str:
@@ -101,10 +114,16 @@ def difference(then: State, now: State) -> str:
 
 class _Look:
     """One walk over objects. An object that was met before is only noted by its number. ``left_out``:
-    something was not looked at. ``lenient``: what caches have counted is not looked at.
+    something was not looked at. ``lenient``: what caches have counted is not looked at. ``found``: the name
+    of the first part that is ``wanted``. ``bytes_read``: of tensors, at most.
     """
 
-    def __init__(self, lenient: bool = False) -> None:
+    def __init__(
+        self,
+        lenient: bool = False,
+        wanted: Callable[[object], bool] | None = None,
+        bytes_read: int = _MOST_BYTES,
+    ) -> None:
         self.told: State = {}
         self.left_out = False
         self.generators: list[object] = []  # of random numbers
@@ -114,7 +133,9 @@ class _Look:
         self._name = ""
         self._large: list[tuple[str, list[object], int]] = []  # with the name and the depth
         self._most = _MOST
-        self._bytes_left = _MOST_BYTES
+        self._bytes_left = bytes_read
+        self._wanted = wanted
+        self.found = ""
 
     def look_at(self, name: str, value: object) -> None:
         self._name = name
@@ -142,6 +163,8 @@ class _Look:
             return ("not looked into", id(value))
         self._met[id(value)] = len(self._met)
         self._held.append(value)
+        if self._wanted is not None and not self.found and self._wanted(value):
+            self.found = self._name
         return self._look_into(value, depth - 1)
 
     def _look_into(self, value: Any, depth: int) -> object:
