@@ -119,6 +119,21 @@ def test_files_that_the_script_writes_between_evaluations_are_read_again(
     assert now.counted > 0
 
 
+class Printing(Squares):
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        print("drawing", index)
+        return super().__getitem__(index)
+
+
+def test_batches_are_not_kept_if_making_them_prints(
+    started: StartUnder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    now = started()
+    passes(DataLoader(Printing(), batch_size=4))
+    assert "making a batch of Printing prints something" in now.proof().evidence
+    assert capfd.readouterr().out.count("drawing") == PASSES * SIZE
+
+
 def with_labels(samples: list[dict[str, Any]]) -> dict[str, Any]:
     return {"input": torch.stack([sample["input"] for sample in samples]), "count": len(samples)}
 

@@ -8,6 +8,7 @@ import random
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -259,6 +260,49 @@ def test_a_slow_dataset_is_judged_by_what_was_drawn(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sampling_proof, "_CHILD_SECONDS", -1.0)
     dataset = Made(lambda _, i: ONES if i == 0 else pytest.fail("drawn after the time was up"))
     assert reason_for(dataset) == ""
+
+
+PRINTING: dict[str, Callable[[], object]] = {
+    "print": lambda: print("drawing"),
+    "print to stderr": lambda: print("drawing", file=sys.stderr),
+    "print to the first output": lambda: print("drawing", file=sys.__stdout__),
+    "a library": lambda: os.write(2, b"drawing"),
+}
+
+
+@pytest.mark.parametrize("by", PRINTING)
+def test_a_dataset_that_prints_is_refused(by: str) -> None:
+    printing = PRINTING[by]
+    assert "prints something" in reason_for(Made(lambda _, i: (printing(), i)[1]))
+
+
+@pytest.mark.parametrize("buffered", [1, -1])
+def test_a_dataset_that_writes_to_a_log_is_refused_and_the_log_stays(tmp_path: Path, buffered: int) -> None:
+    with open(tmp_path / "log", "w", buffered) as log:
+        print("begun", file=log)
+        reason = reason_for(Made(lambda _, i: (print("drawing", file=log), i)[1]))
+    assert "writes to a file that is open" in reason
+    assert (tmp_path / "log").read_text() == "begun\n"
+
+
+def with_a_warning(_: Any, index: int) -> int:
+    warnings.warn("not as it should be", stacklevel=1)
+    return index
+
+
+def test_output_once_and_warnings_are_no_reason() -> None:
+    said: list[int] = []
+
+    def once(_: Any, index: int) -> int:
+        if not said:
+            said.append(1)
+            print("the first time")
+        return index
+
+    assert reason_for(Made(once)) == ""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert reason_for(Made(with_a_warning)) == ""
 
 
 def count_in(shared: Any) -> Callable[[Any, int], int]:

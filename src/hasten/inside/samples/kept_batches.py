@@ -23,6 +23,7 @@ from .fetching import samples_of
 from .files_noted import FilesNoted
 from .files_read import FileMark
 from .loader_override import has_workers
+from .output_watch import OutputWatch
 from .sampling_proof import drawn_apart, incomparable, same_sample
 from .store_counts import Counts
 from .visible_state import State, difference, visible_state
@@ -195,7 +196,7 @@ class KeptBatches:
         (why not, none).
         """
         drawing, every = Drawing(self._torch, loader.dataset, apart=True), list(indices_of(loader))
-        began, files = time.monotonic(), FilesNoted()
+        began, files, output = time.monotonic(), FilesNoted(), OutputWatch()
         for number, position in enumerate(positions):
             if number and time.monotonic() - began > _PROOF_SECONDS:
                 break
@@ -207,6 +208,8 @@ class KeptBatches:
             return f"making a batch of {self._name} changes {changed}", []
         if drawing.drew:
             return f"making a batch of {self._name} draws random numbers", []
+        if output.wrote:
+            return f"making a batch of {self._name} prints something, or writes to a file that is open", []
         return "", files.marks
 
 

@@ -22,6 +22,7 @@ from ..random_state import state_of_generator
 from .contents import version_of
 from .draws_in_samples import Drawing, as_another_process
 from .forked import be_quiet_and_single, end
+from .output_watch import OutputWatch
 from .shared_memory import why_not_apart
 from .visible_state import difference, visible_state
 
@@ -116,12 +117,12 @@ def _answer(name: str, examine: Callable[[], tuple[str, object]]) -> tuple[str, 
 
 
 def _examine(torch: ModuleType, dataset: Any, length: int, seconds: float | None) -> tuple[str, int]:
-    name, drawing = type(dataset).__name__, Drawing(torch, dataset, apart=True)
+    name, drawing, output = type(dataset).__name__, Drawing(torch, dataset, apart=True), OutputWatch()
     largest, drew = 0, False
     before: MadeFrom | None = None
     for index in spread(length, seconds):
         first = dataset[index]
-        before = before or MadeFrom(dataset)
+        before = before or MadeFrom(dataset, output)
         kind = incomparable(first)
         if kind:
             return f"samples of {name} hold {kind} objects, which cannot be compared byte by byte", 0
@@ -139,10 +140,11 @@ def _examine(torch: ModuleType, dataset: Any, length: int, seconds: float | None
 
 
 class MadeFrom:
-    """What samples are made from, as it is now."""
+    """What samples are made from, as it is now, and what was printed or written."""
 
-    def __init__(self, dataset: object) -> None:
-        self._dataset = dataset
+    def __init__(self, dataset: object, output: OutputWatch) -> None:
+        self._dataset, self._output = dataset, output
+        output.begin()
         self._own, self._visible = states_of(dataset), visible_state(dataset, lenient=True)
 
     def why_another(self, drew: bool = False) -> str:
@@ -153,6 +155,8 @@ class MadeFrom:
             return "changes the dataset's own state"
         if drew:
             return "draws random numbers"
+        if self._output.wrote:
+            return "prints something, or writes to a file that is open"
         changed = difference(self._visible, visible_state(self._dataset, lenient=True))
         return f"changes {changed}, or what it names" if changed else ""
 

@@ -18,6 +18,7 @@ from ..living import reference
 from ..random_state import fingerprint, rng_states, set_rng_states
 from .draws_in_samples import Drawing, as_another_process
 from .late_dataset import same_objects
+from .output_watch import OutputWatch
 from .sampling_proof import (
     MadeFrom,
     Marked,
@@ -206,7 +207,7 @@ def _marked_value(made: Any) -> object:
 def _examine(torch: ModuleType, divided: Divided, dataset: Any, length: int) -> tuple[str, int]:
     """("", bytes of the largest unfinished sample) where samples made in two parts are the dataset's."""
     name, cut, largest = type(dataset).__name__, divided.first_part, 0
-    drawing = Drawing(torch, cut, apart=True)
+    drawing, output = Drawing(torch, cut, apart=True), OutputWatch()
     before: MadeFrom | None = None
     for index in spread(length):
         start = rng_states(torch)
@@ -217,7 +218,7 @@ def _examine(torch: ModuleType, divided: Divided, dataset: Any, length: int) -> 
         set_rng_states(torch, start)
         drawing.begin()
         made = divided.make(index)
-        before = before or MadeFrom(cut)
+        before = before or MadeFrom(cut, output)
         drew = drawing.drew
         with as_another_process(torch, dataset, index):
             drawing.begin()
