@@ -113,13 +113,15 @@ def test_where_making_one_draws_none_of_a_child_is_taken(draw: Callable[[], obje
 def test_where_making_one_draws_from_a_generator_none_of_a_child_is_taken() -> None:
     generator = random.Random(0)
 
+    here: list[int] = []
+
     def drawing(index: int) -> int:
+        here.append(index)
         if index == 150 and os.getpid() != HERE:
             generator.random()
         return index
 
-    here: list[int] = []
-    found = dict(made_in_parallel(torch, lambda i: [drawing(i), here.append(i)][0], range(200), [generator]))
+    found = dict(made_in_parallel(torch, drawing, range(200), [generator]))
     assert found == {index: index for index in range(200)}
     assert len(here) > 32 + 56
 

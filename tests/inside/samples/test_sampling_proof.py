@@ -305,6 +305,11 @@ def test_output_once_and_warnings_are_no_reason() -> None:
         assert reason_for(Made(with_a_warning)) == ""
 
 
+def shared_zeros() -> Any:
+    zeros: Any = torch.zeros(1)
+    return zeros.share_memory_()
+
+
 def count_in(shared: Any) -> Callable[[Any, int], int]:
     def sample(_: Any, index: int) -> int:
         shared[0] += 1
@@ -315,7 +320,7 @@ def count_in(shared: Any) -> Callable[[Any, int], int]:
 
 @pytest.mark.parametrize(
     "shared",
-    [multiprocessing.Array("i", 1), multiprocessing.RawArray("i", 1), torch.zeros(1).share_memory_()],
+    [multiprocessing.Array("i", 1), multiprocessing.RawArray("i", 1), shared_zeros()],
     ids=["an array", "an array without a lock", "a tensor"],
 )
 def test_memory_that_processes_share_is_not_written_to(shared: Any) -> None:

@@ -44,7 +44,7 @@ class Pixels:
         self.late, self.kind, self.lying, self.content = late, kind, lying, content
 
     @property
-    def __class__(self) -> Any:
+    def __class__(self) -> Any:  # type: ignore[misc]
         return sys.modules["torch"].Tensor
 
     def __getattr__(self, name: str) -> Any:
