@@ -77,6 +77,43 @@ def of_listed(model: Any, ids: Any, labels: Any) -> Any:
     return loss + model.terms.pop().mean()
 
 
+class Attending(TextClassifier):
+    """Keeps where it looked, for the script to show."""
+
+    looked: Any = None
+    keep: Callable[[Any], Any] = staticmethod(lambda weights: weights)
+
+    def forward(self, ids: Any) -> Any:
+        weights = self.embedding(ids).detach().mean(-1).masked_fill(ids == 0, float("-inf")).softmax(-1)
+        self.looked = type(self).keep(weights)
+        return super().forward(ids)
+
+
+class Tabled(TextClassifier):
+    """Keeps a table of positions, as wide as it has needed so far, and how often it was called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.calls, self.last = torch.zeros(0), 0, 0.0
+
+    def forward(self, ids: Any) -> Any:
+        self.calls += 1
+        if ids.shape[1] > len(self.table):
+            self.table = torch.arange(ids.shape[1])
+        out = super().forward(ids)
+        self.last = float(out.detach().mean())
+        return out
+
+
+KEPT: dict[str, Callable[[Any], Any]] = {
+    "a tensor": lambda weights: weights,
+    "an array": lambda weights: weights.numpy(),
+    "in a list": lambda weights: [{"weights": weights.mean(0)}],
+    "lists of numbers": lambda weights: weights.tolist(),
+    "a number": lambda weights: weights.shape[1],
+}
+
+
 class ByTask(TextClassifier):
     """Pools over padding where another task is asked for."""
 
@@ -164,6 +201,24 @@ def test_it_is_left_alone(kind: Kind, why: str) -> None:
     assert losses == expected
     assert why in proof.evidence
     assert not proof.effective
+
+
+@pytest.mark.parametrize("what", KEPT)
+def test_what_a_model_keeps_beside_its_output_stays_as_wide(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Attending, "keep", staticmethod(KEPT[what]))
+    expected, _ = trained(Kind(Attending), BASELINE)
+    losses, proof = trained(Kind(Attending), PLAN)
+    assert proof is not None
+    assert losses == expected
+    assert "Attending.looked, which the model keeps beside its output, is another" in proof.evidence
+
+
+def test_a_table_as_wide_as_the_widest_call_is_no_reason() -> None:
+    assert "passes were cut" in (evidence := cut_alike(Kind(Tabled)))
+    assert not evidence.startswith("0 of")
+    assert "keeps beside" not in evidence
 
 
 def cut_alike(kind: Kind) -> str:

@@ -37,14 +37,23 @@ def harmless(torch: ModuleType, root: Module) -> Iterator[None]:
 
 @contextmanager
 def _kept_as_it_is(root: Module) -> Iterator[None]:
-    """Attributes of all modules, what lists and similar of them hold, and buffers are put back, in the same
-    tensors.
-    """
+    """Attributes of all modules and buffers are put back, in the same tensors."""
+    buffers = [(buffer, buffer.detach().clone()) for buffer in root.buffers()]
+    try:
+        with attributes_put_back(root):
+            yield
+    finally:
+        for buffer, value in buffers:
+            buffer.data.copy_(value)
+
+
+@contextmanager
+def attributes_put_back(root: Module) -> Iterator[None]:
+    """Attributes of all modules, and what lists and similar of them hold, are put back."""
     modules = list(root.modules())
     attributes = [dict(vars(module)) for module in modules]
     held = [value for own in attributes for value in own.values() if type(value) in _CONTAINERS]
     contents = [(value, copy.copy(value)) for value in held]
-    buffers = [(buffer, buffer.detach().clone()) for buffer in root.buffers()]
     try:
         yield
     finally:
@@ -57,8 +66,6 @@ def _kept_as_it_is(root: Module) -> Iterator[None]:
                 container.extend(content)
             else:
                 container.update(content)
-        for buffer, value in buffers:
-            buffer.data.copy_(value)
 
 
 def graphs_of(root: Module) -> list[tuple[str, Tensor]]:

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count, zip_longest
+from itertools import count
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,9 @@ from ...observing.padding import rows_of
 from ...random_state import rng_states, set_rng_states
 from ...seams import Args, Kwargs
 from ...structures import map_tensors, tensors_of
-from .harmless_calls import graphs_of, harmless
+from .apart import apart, apart_together
+from .harmless_calls import attributes_put_back, graphs_of, harmless
+from .kept_values import Kept, kept_by, which_differs
 from .padded_calls import Cuts, Found, Kinds, Restored, dims_to_restore, kinds_of, narrowed, of_shortest
 
 if TYPE_CHECKING:
@@ -36,7 +38,6 @@ _ROUNDING = {"float64": 2.0**-49, "float32": 2.0**-20, "float16": 2.0**-10, "bfl
 _LOWERED = {"tf32": 2.0**-10, "bf16": 2.0**-7}  # if float32 products are computed in this precision
 _TIMES = 8.0  # times what noise on the weights changes, which outputs may differ by
 _MOST = 0.01  # if noise changes more than this, nothing can be said
-_FILLED = 1e4  # a number of this size or more, equal in both, was filled in by a mask
 _TURNED = 0.01  # of a gradient: a unit may turn under the least rounding
 
 
@@ -66,6 +67,8 @@ class Agreement:
 class _Pass:
     outputs: list[Tensor]
     inputs: list[Tensor]  # those that are differentiated
+    kept: Kept  # by its modules, beside the outputs
+    attributes: list[dict[str, Any]]  # of each module, after it
 
 
 def rehearse(
@@ -112,7 +115,7 @@ class _Rehearsal:
                 "the model returns a value for each position that gets no gradient, such as a mask"
             )
         kept = [self._kept(tensor, restored, n) for n, tensor in enumerate(whole.outputs)]
-        off = max(map(_apart, cut.outputs, kept), default=0.0)
+        off = max(map(apart, cut.outputs, kept), default=0.0)
         cotangents = [self._cotangent(tensor) for tensor in cut.outputs]
         wide = [
             self._widened(c, tensor) for c, tensor in zip(cotangents, whole.outputs, strict=True)
@@ -120,10 +123,12 @@ class _Rehearsal:
         gradients = self._gradients(whole, wide)
         if any(gradient is not None and gradient.is_sparse for gradient in gradients):
             return Agreement("gradients are sparse, and fewer rows would be updated without padding")
-        turned = _apart_together(self._gradients(cut, cotangents), gradients)
+        turned = apart_together(self._gradients(cut, cotangents), gradients)
         kinds = kinds_of(cut.outputs)
-        del cut
         rounding = rounding or self._rounding(whole, wide, gradients)
+        if name := self._keeps(whole, cut, rounding):
+            return Agreement(f"{name}, which the model keeps beside its output, is another without padding")
+        del cut
         shortest = self._shortest() if off <= rounding.returned else 0.0
         why_not = ""
         if off > rounding.returned:
@@ -134,6 +139,18 @@ class _Rehearsal:
             why_not = f"the model's gradient depends on padding: it differs by {turned:.1e} of its size"
         return Agreement(why_not, restored, max(off, shortest), rounding, kinds)
 
+    def _keeps(self, whole: _Pass, cut: _Pass, rounding: Rounding) -> str:
+        """What the model keeps and the script may read, if it differs; "" if nothing does. What has grown to
+        the widest call seen, as tables of positions do, stays as it is in the calls after that.
+        """
+        if not which_differs(whole.kept, cut.kept, rounding.returned):
+            return ""
+        with self._torch.no_grad(), attributes_put_back(self._root):
+            for module, own in zip(self._root.modules(), whole.attributes, strict=True):
+                vars(module).update(own)
+            whole, cut = self._passed({}), self._passed(self._found.cuts)
+            return which_differs(whole.kept, cut.kept, rounding.returned)
+
     def _rounding(
         self, whole: _Pass, cotangents: Sequence[Tensor], gradients: Sequence[Tensor | None]
     ) -> Rounding:
@@ -142,8 +159,8 @@ class _Rehearsal:
         with self._noisy(least):
             noisy = self._passed({})
             pairs = zip(noisy.outputs, whole.outputs, strict=True)
-            moved = max((_apart(a, b) for a, b in pairs if b.is_floating_point()), default=0.0)
-            bent = _apart_together(self._gradients(noisy, cotangents), gradients)
+            moved = max((apart(a, b) for a, b in pairs if b.is_floating_point()), default=0.0)
+            bent = apart_together(self._gradients(noisy, cotangents), gradients)
         returned = min(_MOST, _TIMES * max(least, moved))
         return Rounding(returned, max(_TURNED, min(10 * _TURNED, _TIMES * bent)))
 
@@ -160,7 +177,7 @@ class _Rehearsal:
         if restored is None:
             return math.inf
         kept = [self._kept(tensor, restored, n) for n, tensor in enumerate(whole.outputs)]
-        return max(map(_apart, cut.outputs, kept), default=0.0)
+        return max(map(apart, cut.outputs, kept), default=0.0)
 
     def _passed(self, cuts: Cuts) -> _Pass:
         """The model on copies of the call's tensors, from the same RNG states each time."""
@@ -178,15 +195,18 @@ class _Rehearsal:
             return own.contiguous() if where else own
 
         args, kwargs = map_tensors(self._torch, self._call, copied)
-        before = graphs_of(self._root)
-        output = plain_call(self._root)(*args, **kwargs)
-        if not cuts and any(was_written(self._torch, own, given) for own, given in copies):
-            raise WritesIntoInput("the model writes into what it is given")
-        known = {id(tensor) for _, tensor in before}
-        new = next((name for name, t in graphs_of(self._root) if id(t) not in known), "")
-        if new:
-            raise KeepsLoss(f"{new} may be a term of a loss, which the model keeps and does not return")
-        return _Pass(tensors_of(self._torch, output), inputs)
+        with attributes_put_back(self._root):
+            before = graphs_of(self._root)
+            output = plain_call(self._root)(*args, **kwargs)
+            if not cuts and any(was_written(self._torch, own, given) for own, given in copies):
+                raise WritesIntoInput("the model writes into what it is given")
+            known = {id(tensor) for _, tensor in before}
+            new = next((name for name, t in graphs_of(self._root) if id(t) not in known), "")
+            if new:
+                raise KeepsLoss(f"{new} may be a term of a loss, which the model keeps and does not return")
+            attributes = [dict(vars(module)) for module in self._root.modules()]
+            kept = kept_by(self._torch, self._root)
+            return _Pass(tensors_of(self._torch, output), inputs, kept, attributes)
 
     def _kept(self, tensor: Tensor, restored: Restored, number: int) -> Tensor:
         """The part of a tensor of the whole call's output that the cut call returns, too."""
@@ -258,39 +278,6 @@ def rounding_of(torch: ModuleType, root: Module) -> float:
     backends = torch.backends
     products = (backends.mkldnn.matmul.fp32_precision, backends.cuda.matmul.fp32_precision)
     return max(found, *(_LOWERED.get(flag, 0.0) for flag in products))
-
-
-def _apart(ours: Tensor, theirs: Tensor) -> float:
-    """The difference of two tensors relative to the second's norm. Infinite if they are not floating point
-    and differ, or if different entries are NaN or infinite.
-    """
-    if not ours.is_floating_point():
-        return 0.0 if bool((ours == theirs).all()) else math.inf
-    ours, theirs = (t.detach() if t.dtype.itemsize > 2 else t.detach().float() for t in (ours, theirs))
-    finite = theirs.isfinite()
-    if not bool((ours.isfinite() == finite).all()):
-        return math.inf
-    counts = finite & ((ours != theirs) | (theirs.abs() < _FILLED))
-    ours, theirs = ours.where(counts, 0.0), theirs.where(counts, 0.0)
-    return _relative(float((ours - theirs).norm()), float(theirs.norm()))
-
-
-def _apart_together(ours: Sequence[Tensor | None], theirs: Sequence[Tensor | None]) -> float:
-    difference = size = 0.0
-    for a, b in zip_longest(ours, theirs):
-        a, b = (None if t is None else t.double() for t in (a, b))
-        if b is not None:
-            size += float(b.square().sum())
-        apart = a - b if a is not None and b is not None else a if a is not None else b
-        difference += float(apart.square().sum()) if apart is not None else 0.0
-    return _relative(math.sqrt(difference), math.sqrt(size))
-
-
-def _relative(difference: float, size: float) -> float:
-    if difference == 0.0:
-        return 0.0
-    relative = difference / size if size else math.inf
-    return relative if math.isfinite(relative) else math.inf
 
 
 def _line(error: Exception) -> str:
