@@ -43,8 +43,8 @@ class Pixels:
     def __init__(self, late: Late, kind: str, lying: tuple[int, ...], content: Any) -> None:
         self.late, self.kind, self.lying, self.content = late, kind, lying, content
 
-    @property
-    def __class__(self) -> Any:  # type: ignore[misc]
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
         return sys.modules["torch"].Tensor
 
     def __getattr__(self, name: str) -> Any:
