@@ -271,6 +271,52 @@ def test_the_time_of_long_epochs_may_be_printed(tmp_path: Path) -> None:
     assert found(tmp_path, GROUND + printed).refusals == ()
 
 
+LONG = """
+    BEFORE
+    rows = torch.randint(0, 90, (90000,)).tolist()
+    loader = DataLoader(TensorDataset(x, labels), batch_size=9, sampler=rows)
+    for epoch in range(9):
+        summed = 0.0
+        for step, (x, y) in enumerate(loader):
+            loss = F.cross_entropy(model(x), y)
+            (loss / 4).backward()
+            if step % 4 == 3:
+                optimizer.step()
+                optimizer.zero_grad()
+            summed += loss.item() * len(x)
+        END
+"""
+AFTER_LONG_EPOCHS = {
+    "print(f'epoch {epoch}: {summed / len(rows):.6f}')": "ranks print 'epoch 0: ",
+    "plateau.step(summed)": "after step 1 a schedule is given",
+    "if epoch and summed / step > 9: break": "after step . ranks go on, where one process ends",
+    "print(f'epoch {epoch}: {loss.item():.6f}')": "",
+}
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("end", cases(AFTER_LONG_EPOCHS, {"plateau.step(summed)"}))
+def test_what_comes_of_epochs_is_compared_though_none_ends(
+    tmp_path: Path, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hasten.bench.both_sides._SECONDS", 0.2)
+    before = "plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)"
+    source = LONG.replace("BEFORE", before).replace("END", end)
+    refusals = found(tmp_path, GROUND + source).refusals
+    assert bool(refusals) == bool(AFTER_LONG_EPOCHS[end]), refusals
+    words = f"^in epochs of a few batches, {AFTER_LONG_EPOCHS[end]}"
+    assert all(re.search(words, one) for one in refusals), refusals
+
+
+@pytest.mark.thorough
+@pytest.mark.attack("truth")
+def test_epochs_that_end_soon_after_400_steps_are_waited_for(tmp_path: Path) -> None:
+    source = LONG.replace("BEFORE", "x, labels = x.repeat(41, 1), labels.repeat(41)")
+    source = source.replace(", sampler=rows", "").replace("step % 4 == 3", "True")
+    (reason,) = found(tmp_path, GROUND + source.replace("END", "print('epoch', epoch, summed)")).refusals
+    assert reason.startswith("ranks print 'epoch 0 "), reason
+
+
 @pytest.mark.attack("messages")
 def test_a_rank_that_is_killed_is_named(tmp_path: Path) -> None:
     kill = "import os, signal\nx.shape[0] == 4 and os.kill(os.getpid(), signal.SIGKILL)"

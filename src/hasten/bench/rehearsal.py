@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 import json
-import tempfile
-import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import HastenError, WorkerError
+from ..errors import HastenError
 from ..inside.guarding.step_numbers import END, EVALUATED, Event, parted, read_events
-from ..inside.job import AHEAD, CLOCKS, COURSE, DIFFERENT, EPOCH, IN_FLOAT64, SEEN, SHORT, WITH_SUM
+from ..inside.job import AHEAD, CLOCKS, COURSE, EPOCH, IN_FLOAT64, SEEN, SHORT, WITH_SUM
 from ..launch.ranks_of_plan import Wish
 from ..records.codec import to_json
 from ..records.ranks import Findings
 from ..scripts.script_asks import asks_generator, reads_clock
+from .both_sides import Alone, files_of, train_alone, train_together
 from .other_hosts import OtherHosts
-from .workers.ending import (
-    BudgetOver,
-    ScriptOver,
-    raised,
-    too_short,
-)
+from .workers.ending import BudgetOver, ScriptOver
 from .workers.printed_lines import difference
 
 if TYPE_CHECKING:
     from .trials import Trials
-    from .workers.worker_group import WorkerGroup
 
 SEED = 1
-_MOST_STEPS = 400  # after the first
-_SECONDS = 5.0  # for these
-_PATIENCE = 4  # the ranks may take this many times as long: they are not at their best yet
-_AT_ONCE = 10
 _TWO_STARTS = 1.6  # the time of one, for two ranks that start at the same time
 
 
@@ -67,20 +56,21 @@ def _first_step(trials: Trials, wish: Wish) -> Findings:
 
 def _rehearsed(trials: Trials, wish: Wish) -> Findings:
     others = OtherHosts(trials.stage.world)
-    alone = _alike(_usual(trials, _MOST_STEPS), others)
+    alone = _alike(_usual(trials), others)
     if alone.findings.refusals:
         return alone.findings
     by_clock = others.first(_goes_by_clock(trials, alone))
     if by_clock:
         return replace(alone.findings, refusals=(by_clock,))
+    unseen = others.first("" if _came_to_an_end(alone) else "no epoch ended")
     found, printed = _together(trials, wish, alone, others)
-    if found.refusals:
-        return found
-    why = others.of_rank_0(_printed_otherwise(trials, alone, printed) if others.has_rank_0 else "")
-    return replace(found, refusals=(why,) if why else ())
+    why = found.refusals or _printed_otherwise(trials, alone, printed, others)
+    if unseen and not why:
+        why = _otherwise_in_short_epochs(trials, wish, alone, others)
+    return replace(found, refusals=why)
 
 
-def _alike(alone: _Alone, others: OtherHosts) -> _Alone:
+def _alike(alone: Alone, others: OtherHosts) -> Alone:
     """What holds on all hosts, after one process of each has trained by itself. If these find different
     things, their data, code or versions differ, and their ranks would not train one model: it is refused.
     """
@@ -92,7 +82,7 @@ def _alike(alone: _Alone, others: OtherHosts) -> _Alone:
             "trains on other samples": digests.get("samples", ""),
             "builds another model": digests.get("models", ""),
             "finds another loader, or another kind of training,": json.dumps(to_json(alone.findings)),
-            "can train in another precision": str(IN_FLOAT64 in _files(alone.folder)),
+            "can train in another precision": str(IN_FLOAT64 in files_of(alone.folder)),
         }
     )
     if odd and not refusals:
@@ -102,12 +92,49 @@ def _alike(alone: _Alone, others: OtherHosts) -> _Alone:
     return replace(alone, findings=findings, steps=others.least(alone.steps), failed=failed)
 
 
-def _printed_otherwise(trials: Trials, alone: _Alone, printed: list[str]) -> str:
-    """What rank 0 prints that one process does not, in words; "" if there is nothing."""
-    fine = IN_FLOAT64 in _files(alone.folder)
+def _came_to_an_end(alone: Alone) -> bool:
+    """Whether one of its epochs ended, or the whole script."""
+    events = _course(alone)
+    return Path(alone.folder, EPOCH).exists() or (bool(events) and events[-1].kind == END)
+
+
+def _otherwise_in_short_epochs(
+    trials: Trials, wish: Wish, alone: Alone, others: OtherHosts
+) -> tuple[str, ...]:
+    """Both sides once more, with epochs of a few batches: what a script prints or decides at the end of an
+    epoch, from all of its batches. As many refusals as there are: at most one.
+    """
+    try:
+        short = train_alone(trials, *files_of(alone.folder), SHORT)
+        steps, failed = short.steps, short.failed or bool(short.findings.refusals)
+    except BudgetOver:
+        raise
+    except (HastenError, ScriptOver):
+        short, steps, failed = alone, 0, True  # this shows nothing
+    steps = others.least(steps)
+    if not steps:
+        return ()
+    short = replace(short, steps=steps, failed=others.worst("failed" if failed else "") == "failed")
+    found, printed = train_together(trials, wish, short, others)
+    why = found.refusals or _printed_otherwise(trials, short, printed, others)
+    return tuple(f"in epochs of a few batches, {one}" for one in why)
+
+
+def _printed_otherwise(
+    trials: Trials, alone: Alone, printed: list[str], others: OtherHosts
+) -> tuple[str, ...]:
+    """What rank 0 prints that one process does not; empty if there is nothing."""
+    why = others.of_rank_0(_of_rank_0(trials, alone, printed) if others.has_rank_0 else "")
+    return (why,) if why else ()
+
+
+def _of_rank_0(trials: Trials, alone: Alone, printed: list[str]) -> str:
+    fine = IN_FLOAT64 in files_of(alone.folder)
     if not difference(alone.printed, printed, fine=fine):
         return ""
-    again = _train_alone(trials, *_files(alone.folder))  # what differs from run to run is a clock's
+    again = train_alone(
+        trials, *files_of(alone.folder), steps=alone.steps
+    )  # what differs from run to run is a clock's
     other = difference(alone.printed, printed, again.printed, fine=fine)
     return other and (
         f"{other}: what the script computes or copies from a batch before backward() covers rank 0's part "
@@ -115,40 +142,40 @@ def _printed_otherwise(trials: Trials, alone: _Alone, printed: list[str]) -> str
     )
 
 
-def _usual(trials: Trials, steps: int) -> _Alone:
-    """One process trained alone, for up to this many steps after its first."""
+def _usual(trials: Trials, steps: int | None = None) -> Alone:
+    """One process trained alone, for up to ``steps`` after its first, as in ``train_alone``."""
     asks = asks_generator(trials.stage.argv, trials.stage.module)
     if asks:
         why = (
             f"{asks} uses torch's generator itself, which in a rank draws for its part of a batch: use "
             "torch.get_rng_state, set_rng_state and manual_seed, which work on the state that ranks share"
         )
-        return _Alone("", Findings(refusals=(why,)), 0, [], failed=False)
-    alone = _train_alone(trials, IN_FLOAT64, steps=steps)
-    return _train_alone(trials, steps=steps) if alone.failed else alone
+        return Alone("", Findings(refusals=(why,)), 0, [], failed=False)
+    alone = train_alone(trials, IN_FLOAT64, steps=steps)
+    return train_alone(trials, steps=steps) if alone.failed else alone
 
 
-def _together(trials: Trials, wish: Wish, alone: _Alone, others: OtherHosts) -> tuple[Findings, list[str]]:
-    """As ``_train_together``, by the weights that turn out to be right."""
-    found, printed = _train_together(trials, wish, alone, others)
+def _together(trials: Trials, wish: Wish, alone: Alone, others: OtherHosts) -> tuple[Findings, list[str]]:
+    """As ``train_together``, by the weights that turn out to be right."""
+    found, printed = train_together(trials, wish, alone, others)
     if found.loss == "sum" and not found.refusals:
         Path(alone.folder, WITH_SUM).touch()  # from the first step on
-        found, printed = _train_together(trials, wish, alone, others)
+        found, printed = train_together(trials, wish, alone, others)
     return found, printed
 
 
-def _goes_by_clock(trials: Trials, alone: _Alone) -> str:
+def _goes_by_clock(trials: Trials, alone: Alone) -> str:
     """Why ranks with separate clocks might train differently; "" if the time only goes into what is printed
     or written. This is tested: one process trains again, with clocks that run ahead; and if none of its
     epochs ended, with epochs of a few batches.
     """
     if not reads_clock(trials.stage.argv, trials.stage.module):
         return ""
-    files = [*_files(alone.folder), CLOCKS]
+    files = [*files_of(alone.folder), CLOCKS]
     try:
         change = _by_clock(trials, alone, files)
         if not change and not Path(alone.folder, EPOCH).exists():
-            change = _by_clock(trials, _train_alone(trials, *files, SHORT), [*files, SHORT])
+            change = _by_clock(trials, train_alone(trials, *files, SHORT), [*files, SHORT])
     except BudgetOver:
         raise
     except (HastenError, ScriptOver):  # a failure with replaced clocks shows nothing
@@ -159,15 +186,18 @@ def _goes_by_clock(trials: Trials, alone: _Alone) -> str:
     )
 
 
-def _by_clock(trials: Trials, usual: _Alone, files: list[str]) -> str:
+def _by_clock(trials: Trials, usual: Alone, files: list[str]) -> str:
     """What a faster clock changes in a training like ``usual``, as text; "" if nothing."""
-    pair = parted(_course(usual), _course(_train_alone(trials, *files, AHEAD)))
-    if pair is None or parted(_course(usual), _course(_train_alone(trials, *files))) is not None:
+    ahead = train_alone(trials, *files, AHEAD, steps=usual.steps)
+    pair = parted(_course(usual), _course(ahead))
+    if pair is None:
+        return ""
+    if parted(_course(usual), _course(train_alone(trials, *files, steps=usual.steps))) is not None:
         return ""  # or two runs always differ
     return _change(*pair)
 
 
-def _course(alone: _Alone) -> list[Event]:
+def _course(alone: Alone) -> list[Event]:
     return read_events(Path(alone.folder, COURSE))
 
 
@@ -184,100 +214,3 @@ def _change(usual: Event, other: Event) -> str:
     if usual.kind != other.kind:
         return f"it comes to a {other.kind} after {step} where it came to a {usual.kind}"
     return f"the {usual.kind} in {step} is another".replace("rates in", "rate in")
-
-
-@dataclass(frozen=True)
-class _Alone:
-    """What one process did in ``folder``. ``failed``: its script raised something."""
-
-    folder: str
-    findings: Findings
-    steps: int
-    printed: list[str]
-    failed: bool
-
-
-def _train_alone(trials: Trials, *files: str, steps: int = _MOST_STEPS) -> _Alone:
-    """``files``: names that configure the rehearsal. ``steps``: after the first, at most."""
-    folder = tempfile.mkdtemp(prefix="rehearsal-", dir=trials.aside)
-    for name in files:
-        Path(folder, name).touch()
-    printed: list[bytes] = []
-    try:
-        with trials.ranks(Wish(1), folder, None, printed.append) as one:
-            one.wait_started()
-            trials.keep_preparations(one)
-            findings = one.rehearsed()[0]
-            done, failed = (0, False) if findings.refusals else _go_on(one, steps, OtherHosts(None))
-    except ScriptOver as over:
-        if IN_FLOAT64 in files:
-            return _Alone(folder, Findings(), 0, [], failed=True)
-        raise too_short(over.ended, one.child, trials.stage.argv[0], trials.folder) from None
-    return _Alone(folder, findings, done, _text(printed), failed)
-
-
-def _train_together(
-    trials: Trials, wish: Wish, alone: _Alone, others: OtherHosts
-) -> tuple[Findings, list[str]]:
-    """What the ranks found, and what rank 0 printed."""
-    printed: list[bytes] = []
-    for told_before in Path(alone.folder).glob(DIFFERENT):
-        told_before.unlink()
-    with (
-        trials.ranks(wish, alone.folder, alone.findings, printed.append) as group,
-        others.waiting_with(group),
-    ):
-        found = _first_passes(group)
-        refusals = others.refusals(found.refusals)
-        found = replace(found, loss=others.of_rank_0(found.loss))
-        if not refusals and _weighed(found, alone):
-            _, failed = _go_on(group, alone.steps, others, _PATIENCE * _SECONDS)
-            told = sorted(Path(alone.folder).glob(DIFFERENT))
-            why = others.first(told[0].read_text(encoding="utf-8") if told else "")
-            if failed and not alone.failed and not why:
-                why = "after some steps its ranks no longer do the same, or one of them fails"
-            refusals = (why,) if why else ()
-    return replace(found, refusals=refusals), _text(printed)
-
-
-def _first_passes(group: WorkerGroup) -> Findings:
-    """What the first of these ranks found, with the refusals of all."""
-    try:
-        group.wait_started()
-        found = group.rehearsed()
-    except ScriptOver as over:
-        how = raised(over.ended.detail) if over.ended.detail else over.ended.how
-        return Findings(refusals=(f"it fails where its batches are smaller: {how}",))
-    return replace(found[0], refusals=tuple(dict.fromkeys(why for one in found for why in one.refusals)))
-
-
-def _weighed(found: Findings, alone: _Alone) -> bool:
-    """Whether the ranks summed their gradients with the weights that they found to be right."""
-    return found.loss == "mean" or WITH_SUM in _files(alone.folder)
-
-
-def _files(folder: str) -> list[str]:
-    return [name for name in (IN_FLOAT64, WITH_SUM) if Path(folder, name).exists()]
-
-
-def _go_on(worker: WorkerGroup, most: int, others: OtherHosts, seconds: float = _SECONDS) -> tuple[int, bool]:
-    """Train up to ``most`` steps, as long as there is time. Returns their number, and whether it failed."""
-    began, done, how = time.monotonic(), 0, ""
-    while done < most and not how:
-        try:
-            worker.steps(min(_AT_ONCE, most - done))
-            done += min(_AT_ONCE, most - done)
-            how = "" if time.monotonic() - began < seconds else "over"
-        except ScriptOver as over:
-            done += len(over.ended.steps)
-            how = "over" if over.ended.how == "completed" else "failed"
-        except BudgetOver:
-            raise
-        except WorkerError:
-            how = "failed"
-        how = others.worst(how)
-    return done, how == "failed"
-
-
-def _text(lines: list[bytes]) -> list[str]:
-    return [text for line in lines if (text := line.decode(errors="replace").strip())]

@@ -60,5 +60,5 @@ def rehearsed(
         found = findings_for(script, wish, trials, say)
         for remark in found.remarks:
             say(f"differs from one process: {remark}")
-        say("compared with one process: the first steps, up to 400, and single later ones (on CPUs)")
+        say("compared with one process: the first steps, and single later ones (on CPUs)")
         yield Rehearsed(found, trials, place, job.samples)

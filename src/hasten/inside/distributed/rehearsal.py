@@ -20,7 +20,7 @@ from ...records.ranks import Findings, LoaderKey
 from ..guarding.doubled import double_all, doubled
 from ..guarding.recorder import feed
 from ..internals import loaders, modules
-from ..job import COURSE, DIFFERENT, EPOCH, IN_FLOAT64, SEEN, SHORT, WITH_SUM, Ranks
+from ..job import COURSE, DIFFERENT, IN_FLOAT64, SEEN, WITH_SUM, Ranks
 from ..observing.hooks import Hooks
 from ..observing.observer import Observer
 from ..process import own_files
@@ -34,12 +34,12 @@ from .aligned import AlignedDraws, quiet_recurrent, without_dropout
 from .averaging import OutOfStep
 from .parting import Fail
 from .reference_course import ReferenceCourse
+from .short_epochs import ShortEpochs
 from .slicing import key_of, slice_of
 from .this_rank import ThisRank
 
 _MOST_PASSES = 8  # backward passes that are compared
 _FILE = "one-process.pt"
-_SHORT_BATCHES = 3
 
 _NAME = "rehearsal"
 
@@ -74,7 +74,7 @@ class Rehearsal(ThisRank):
         self._doubled = Path(folder, IN_FLOAT64).exists()
         self._course = ReferenceCourse(training, Path(folder, COURSE), self._alone, self._tell_difference)
         self._course.precision = "float64" if self._doubled else ""
-        self._entered, self._short = False, Path(folder, SHORT).exists()
+        self._entered, self._epochs = False, ShortEpochs(folder)
 
     def install(self) -> None:
         if self._doubled:
@@ -92,13 +92,13 @@ class Rehearsal(ThisRank):
     def _around_order(self, original: Call) -> Call:
         def _next_index(iterator: loaders.LoaderIterator) -> object:
             cuts = self.slicer.cuts(iterator, torch.is_grad_enabled())
-            if cuts and self._short and loaders.batches_given(iterator) >= _SHORT_BATCHES:
+            if cuts and self._epochs.over(iterator, self.steps):
                 raise StopIteration
             try:
                 indices = original(iterator)
             except StopIteration:
-                if cuts:
-                    self._file.with_name(EPOCH).touch()
+                if cuts and self._alone:
+                    self._epochs.ended()
                 raise
             if cuts:
                 self.slicer.cut(iterator, indices)
