@@ -137,8 +137,8 @@ def _of_rank_0(trials: Trials, alone: Alone, printed: list[str]) -> str:
     )  # what differs from run to run is a clock's
     other = difference(alone.printed, printed, again.printed, fine=fine)
     return other and (
-        f"{other}: what the script computes or copies from a batch before backward() covers rank 0's part "
-        "only. A loss covers the whole batch after backward(), and so does an evaluation"
+        f"{other}: the length of a batch, and what the script computes or copies from it before backward(), "
+        "are of rank 0's part only. A loss covers the whole batch after backward(), and so does an evaluation"
     )
 
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _UNIT = re.compile(r"\s*(?:s|sec|secs|seconds?|ms|us|min|minutes?|h|hours?|[a-z]+/s(?:ec)?|[KMG]i?B)\b|\s*/s")
-_CLOCK = re.compile(r"\d+(?:[-:/]\d+)+(?:[.,]\d+)?")  # dates, times of day, "3/10" of a progress bar
+_CLOCK = re.compile(r"\d+(?:(?:/\d+){2,}|[-:]\d+)(?:[-:]\d+)*(?:[.,]\d+)?")  # dates, times of day
+_BAR = re.compile(r"(%\|[^|]*\|)\s*\d+/\d+|\d+/\d+(?=[\s\[]+\d+:\d\d)")  # "3/10" of a progress bar
 _OF_TIME = re.compile(r"(?:time|took|elapsed|eta|speed|throughput|duration|second)\w*\W*$", re.IGNORECASE)
 _ABSOLUTE = 2e-3  # what is printed is rounded, too
 _ROUNDED = 0.01  # relative
@@ -50,7 +51,7 @@ def apart(one: str, other: str, again: str, fine: bool = False) -> float:
     """The largest relative difference of two lines' numbers; infinite if their words differ. ``again`` and
     ``fine`` as in ``difference``.
     """
-    one, other, again = (_CLOCK.sub("", line) for line in (one, other, again))
+    one, other, again = (_CLOCK.sub("", _BAR.sub(r"\1", line)) for line in (one, other, again))
     if _words_of(one) != _words_of(other):
         return math.inf if _words_of(one) == _words_of(again) else 0.0
     repeated = [m[0] for m in _NUMBER.finditer(again)] if _words_of(one) == _words_of(again) else []
