@@ -56,6 +56,17 @@ FIT = {
         "mean",
         ["random numbers in a training step differ from those that one process would draw"],
     ),
+    "a look at a batch of another loader": (
+        """
+    other = DataLoader(TensorDataset(torch.randn(40, 6), torch.zeros(40)), batch_size=8)
+    for a, b in other:
+        print(a.shape)
+        break
+"""
+        + loop("F.cross_entropy(model(x), y)"),
+        "mean",
+        [],
+    ),
     "dropout and batch norm": (
         """
     model.insert(1, nn.BatchNorm1d(16))
@@ -99,7 +110,7 @@ FIT = {
 
 @pytest.mark.parametrize(
     "name",
-    cases(FIT, {"a mean", "noise", "dropout and batch norm"}),
+    cases(FIT, {"a mean", "noise", "a look at a batch of another loader", "dropout and batch norm"}),
 )
 def test_what_fits_is_let_through(tmp_path: Path, name: str) -> None:
     source, loss, remarks = FIT[name]

@@ -35,8 +35,9 @@ from .averaging import OutOfStep
 from .parting import Fail
 from .reference_course import ReferenceCourse
 from .short_epochs import ShortEpochs
-from .slicing import key_of, slice_of
+from .slicing import key_of, reads_the_same, slice_of
 from .this_rank import ThisRank
+from .trained_loaders import TrainedLoaders
 
 _MOST_PASSES = 8  # backward passes that are compared
 _FILE = "one-process.pt"
@@ -65,11 +66,12 @@ class Rehearsal(ThisRank):
         if Path(folder, WITH_SUM).exists():
             findings = replace(findings, loss="sum")
         super().__init__(training, hooks, observer, ranks, findings, fail)
-        self._keys: list[LoaderKey] = []
+        self._loaders = TrainedLoaders()
         self._recorded: list[dict[int, torch.Tensor]] = []  # gradients by parameter
         self._agreements: list[Agreement] = []
-        self._digests: list[str] = []
-        self._augments = self._cutting = False
+        self._digests: list[tuple[LoaderKey, str]] = []  # of the samples of each batch
+        self._augments = False
+        self._cutting: LoaderKey | None = None  # the loader whose batch is made and cut
         self._draws = AlignedDraws(lambda: self.slicer.latest)
         self._doubled = Path(folder, IN_FLOAT64).exists()
         self._course = ReferenceCourse(training, Path(folder, COURSE), self._alone, self._tell_difference)
@@ -108,32 +110,32 @@ class Rehearsal(ThisRank):
 
     def _around_fetch(self, original: Call) -> Call:
         def _next_data(iterator: loaders.LoaderIterator) -> object:
-            self._cutting = self.slicer.cuts(iterator, torch.is_grad_enabled())
-            self._draws.paused = True
+            cuts = self.slicer.cuts(iterator, torch.is_grad_enabled())
+            self._cutting, self._draws.paused = key_of(iterator) if cuts else None, True
             try:
                 data = original(iterator)
                 return doubled(data) if self._doubled else data
             finally:
-                self._cutting = self._draws.paused = False
+                self._cutting, self._draws.paused = None, False
 
         return _next_data
 
     def _samples(self, dataset: Any, indices: Sequence[Any], collate: Call) -> list[object] | None:
-        if not self._cutting:
+        if self._cutting is None:
             return None
         before = fingerprint(torch)
         samples = samples_of(dataset, indices)
         self._augments |= fingerprint(torch) != before
         digest = hashlib.blake2b(digest_size=12)
         feed(digest, samples)
-        self._digests.append(digest.hexdigest())
+        self._digests.append((self._cutting, digest.hexdigest()))
         mine = slice_of(len(indices), self.ranks.rank, self.ranks.world_size, self.findings.least)
         return list(samples[mine.start : mine.stop])
 
     def _batch_came(self, batch: object, iterator: loaders.LoaderIterator) -> None:
         super()._batch_came(batch, iterator)
         if self.slicer.cuts(iterator, torch.is_grad_enabled()):
-            self._keys.append(key_of(iterator))
+            self._loaders.batch_came(batch, iterator)
             if not self._entered:
                 self._entered = True
                 self._draws.__enter__()  # type: ignore[no-untyped-call]
@@ -144,6 +146,8 @@ class Rehearsal(ThisRank):
 
     def _forward(self, root: torch.nn.Module, call: Call, args: Args, kwargs: Kwargs) -> object:
         undo = quiet_recurrent(root)
+        if torch.is_grad_enabled():
+            self._loaders.forward_begins((args, kwargs))
         try:
             return super()._forward(root, call, args, kwargs)
         finally:
@@ -207,21 +211,23 @@ class Rehearsal(ThisRank):
     def _found_alone(self) -> Findings:
         """Reasons not to try it with ranks; if there are none, writes the file for them."""
         refusals = [*self.training.obstacles, *self._unfit()]
+        loader = self._loaders.key
+        digests = [one for key, one in self._digests if loader is not None and reads_the_same(loader, key)]
         normed = any(isinstance(part, modules.batch_norm_kind(torch)) for part in self._parts())
         findings = Findings(
-            loader=self._keys[0] if self._keys else None,
+            loader=loader,
             least=2 if normed else 1,
             device=next((p.device.type for p in self.averaging.parameters), "cpu"),
             refusals=tuple(refusals),
         )
         found = {
             "findings": to_json(findings), "passes": self._recorded,
-            "digests": self._digests, "models": self._models, "augments": self._augments,
+            "digests": digests, "models": self._models, "augments": self._augments,
         }  # fmt: skip
         if not refusals:
             torch.save(found, self._file)
-            digests = {"samples": "".join(self._digests), "models": str(self._models)}
-            self._file.with_name(SEEN).write_text(json.dumps(digests), encoding="utf-8")
+            seen = {"samples": "".join(digests), "models": str(self._models)}
+            self._file.with_name(SEEN).write_text(json.dumps(seen), encoding="utf-8")
         return findings
 
     def _unfit(self) -> list[str]:
@@ -232,22 +238,15 @@ class Rehearsal(ThisRank):
             reasons.append("it trains without an optimizer of torch.optim, so its gradients are not seen")
         elif not any(self._recorded):
             reasons.append("its gradients do not come from backward(), so they cannot be averaged")
-        if not self._keys:
-            reasons.append(
-                "its training batches come from no DataLoader that takes samples by their indices (a stream, "
-                "or batches made by hand), so they cannot be sliced"
-            )
-        elif len(set(self._keys)) > 1:
-            names = " and ".join(dict.fromkeys(key.dataset for key in self._keys))
-            reasons.append(f"one step trains on batches of several loaders ({names}): only one can be sliced")
-        return reasons
+        return [*reasons, *filter(None, [self._loaders.unfit()])]
 
     def _found_together(self, uses: Sequence[str]) -> Findings:
         expected = self._expected
         precision = self._course.precision = self._precision(uses)
         refusals: list[str] = []
         kinds = {"mean", "sum"}
-        if self._digests[: len(expected["digests"])] != expected["digests"][: len(self._digests)]:
+        digests = [digest for _, digest in self._digests]
+        if digests[: len(expected["digests"])] != expected["digests"][: len(digests)]:
             refusals.append("it draws different batches each time it runs, even with the same seed")
         elif self._models != expected["models"]:
             refusals.append("it builds a different model each time it runs, even with the same seed")

@@ -94,7 +94,7 @@ class Slicer:
         found = self._decided.get(iterator)
         if found is None:
             found = training and reads_indices(iterator) and makes_batches(iterator)
-            found = found and (self._loader is None or _reads_the_same(self._loader, key_of(iterator)))
+            found = found and (self._loader is None or reads_the_same(self._loader, key_of(iterator)))
             self._decided[iterator] = found
         return found
 
@@ -117,12 +117,12 @@ class Slicer:
         ordered = self._ordered.get(iterator)
         if ordered:
             mine, self.indices = ordered.popleft()
-            self._came.append((mine, _seen_in(batch)))
+            self._came.append((mine, seen_in(batch)))
             self.in_step = True
 
     def put_in_place(self, part: Slice, batch: object) -> None:
         """The script gets ``batch``, which is ``part``, after the last one."""
-        self._came[-1] = (part, _seen_in(batch))
+        self._came[-1] = (part, seen_in(batch))
 
     @property
     def latest(self) -> Slice | None:
@@ -136,9 +136,9 @@ class Slicer:
         """
         if not self._came:
             return
-        places = {_memory(tensor) for tensor in tensors_in(inputs) if tensor.numel()}
+        places = {memory_of(tensor) for tensor in tensors_in(inputs) if tensor.numel()}
         for mine, seen in reversed(self._came):
-            if any(_memory(tensor) in places for ref in seen if (tensor := ref()) is not None):
+            if any(memory_of(tensor) in places for ref in seen if (tensor := ref()) is not None):
                 self.current = mine
                 return
         lengths = {int(tensor.shape[0]) for tensor in tensors_in(inputs) if tensor.dim()}
@@ -154,14 +154,15 @@ class Slicer:
         return self.current.share
 
 
-def _reads_the_same(loader: LoaderKey, other: LoaderKey) -> bool:
+def reads_the_same(loader: LoaderKey, other: LoaderKey) -> bool:
     """A script may create its loader again, with a different kind of sampler for later epochs."""
     return replace(other, sampler=loader.sampler) == loader
 
 
-def _seen_in(batch: object) -> list[weakref.ref[Tensor]]:
+def seen_in(batch: object) -> list[weakref.ref[Tensor]]:
+    """Some tensors of a batch, by whose memory it is recognised."""
     return [weakref.ref(tensor) for tensor in tensors_in(batch)[:8]]
 
 
-def _memory(tensor: Tensor) -> int:
+def memory_of(tensor: Tensor) -> int:
     return int(tensor.untyped_storage().data_ptr())
