@@ -67,6 +67,22 @@ FIT = {
         "mean",
         [],
     ),
+    "an evaluation before, with gradients": (
+        """
+    other = DataLoader(TensorDataset(torch.randn(40, 6), torch.zeros(40).long()), batch_size=8)
+    def evaluate():
+        model.eval()
+        print(sum(F.cross_entropy(model(a), b).item() * len(a) for a, b in other))
+        model.train()
+    evaluate()
+    evaluate()
+"""
+        + loop("F.cross_entropy(model(x), y)")
+        + "    evaluate()\n",
+        "mean",
+        [],
+    ),
+    "trained in eval mode": ("    model.eval()\n" + loop("F.cross_entropy(model(x), y)"), "mean", []),
     "dropout and batch norm": (
         """
     model.insert(1, nn.BatchNorm1d(16))
@@ -119,6 +135,7 @@ def test_what_fits_is_let_through(tmp_path: Path, name: str) -> None:
     assert findings.loss == loss
     assert list(findings.remarks) == remarks
     assert findings.loader is not None
+    assert findings.in_eval == (name == "trained in eval mode")
     dataset = "Noisy" if "Noisy" in source else "TensorDataset"
     assert findings.loader == LoaderKey(dataset, 90, 9, "RandomSampler")
 
@@ -146,7 +163,7 @@ def test_what_ranks_would_print_otherwise_is_refused(tmp_path: Path) -> None:
     )
     (reason,) = found(tmp_path, source).refusals
     told = re.fullmatch(
-        r"ranks print 'summed (\S+)' where one process prints 'summed (\S+)': what .*", reason
+        r"ranks print 'summed (\S+)' where one process prints 'summed (\S+)': the length .*", reason
     )
     assert told is not None, reason
     assert 1.5 < float(told[2]) / float(told[1]) < 2.5

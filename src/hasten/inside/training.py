@@ -88,6 +88,11 @@ class Training:
         """The trained modules that are alive, in order of their first forward pass."""
         return [root for ref in list(self._roots.values()) if (root := ref()) is not None]
 
+    def in_eval(self) -> bool:
+        """Whether there are roots, and all of them are in eval mode."""
+        roots = self.roots
+        return bool(roots) and not any(root.training for root in roots)
+
     @property
     def optimizers(self) -> list[Optimizer]:
         """The optimizers that are alive, in order of creation."""

@@ -19,7 +19,7 @@ class LoaderKey:
 class Findings:
     """``loader``: the one whose batches are sliced. ``loss``: "mean" or "sum" over the samples of a batch.
     ``least``: samples that a slice must hold (batch norm cannot use just one). ``device``: the kind of device
-    the model is on.
+    the model is on. ``in_eval``: its modules are in eval mode while they are trained.
 
     ``refusals``: why the script cannot be trained by ranks; empty if it can. ``remarks``: what is not
     exact, in words.
@@ -29,5 +29,6 @@ class Findings:
     loss: str = "mean"
     least: int = 1
     device: str = ""
+    in_eval: bool = False
     refusals: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()

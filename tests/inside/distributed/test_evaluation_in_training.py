@@ -61,3 +61,62 @@ def test_what_ranks_ask_of_different_rows_is_answered_each(tmp_path: Path, name:
         for one in done:
             assert apart(one["model"], alone["model"]) < 1e-9
             assert apart(one["results"], alone["results"]) < 1e-9
+
+
+RECORDED = """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+held = DataLoader(data(50, seed=11), batch_size=8, sampler=torch.utils.data.SubsetRandomSampler(range(20)))
+loader = DataLoader(data(), batch_size=8, shuffle=True)
+results, sizes = [], []
+for epoch in range(3):
+    NEW
+    BEFORE
+    for x, y in loader:
+        WITHIN
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(x * 1.0), y, reduction=KIND).backward()
+        optimizer.step()
+        sizes.append(len(x))
+    model.eval()
+    for x, y in held:
+        results.append(nn.functional.mse_loss(model(x), y).item() * len(x))
+tell(model=flat(model), results=results, sizes=sizes)
+"""
+ANEW = "loader = DataLoader(data(), batch_size=8, shuffle=True)"
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("kind", ["mean", "sum"])
+@pytest.mark.parametrize(
+    ("new", "before", "within", "sliced"),
+    [
+        ("pass", "model.train()", "pass", True),
+        ("pass", "pass", "model.train()", True),  # as Hugging Face's Trainer
+        (ANEW, "model.train()", "pass", True),
+        (ANEW, "pass", "model.train()", False),
+    ],
+)
+def test_an_evaluation_in_eval_mode_is_whole_though_gradients_are_on(
+    tmp_path: Path, new: str, before: str, within: str, sliced: bool, kind: str
+) -> None:
+    """Its loader is of the same content as the training's."""
+    source = RECORDED.replace("NEW", new).replace("BEFORE", before).replace("WITHIN", within)
+    source = source.replace("KIND", f"{kind!r}").replace("lr=0.1", "lr=0.01")
+    alone = told(train_well(tmp_path / "alone", source, 0)[0])
+    findings = Findings(LoaderKey("TensorDataset", 50, 8, "RandomSampler"), loss=kind)
+    for one in map(told, train_well(tmp_path / "ranks", source, 2, findings)):
+        assert apart(one["model"], alone["model"]) < 1e-9
+        assert apart(one["results"], alone["results"]) < 1e-9
+        assert (max(one["sizes"][7:]) == 4) == sliced
+
+
+@pytest.mark.attack("truth")
+def test_what_is_trained_in_eval_mode_is_sliced(tmp_path: Path) -> None:
+    source = RECORDED.replace("NEW", ANEW).replace("BEFORE", "model.eval()").replace("WITHIN", "pass")
+    source = source.replace("KIND", "'mean'")
+    findings = Findings(LoaderKey("TensorDataset", 50, 8, "RandomSampler"), in_eval=True)
+    alone = told(train_well(tmp_path / "alone", source, 0)[0])
+    for one in map(told, train_well(tmp_path / "ranks", source, 2, findings)):
+        assert apart(one["model"], alone["model"]) < 1e-9
+        assert max(one["sizes"]) == 4

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader, TensorDataset
 
 from hasten.inside.distributed.slicing import Slicer, key_of, slice_of
-from hasten.records.ranks import LoaderKey
+from hasten.records.ranks import Findings, LoaderKey
 
 
 @given(st.integers(1, 300), st.integers(1, 17), st.integers(1, 4))
@@ -29,7 +29,7 @@ KEY = LoaderKey("TensorDataset", 20, 6, "SequentialSampler")
 
 
 def made(rank: int = 1, key: LoaderKey | None = KEY) -> Slicer:
-    return Slicer(rank, 2, key, 1)
+    return Slicer(rank, 2, Findings(key))
 
 
 def test_only_the_loader_that_was_found_is_cut_and_only_to_train() -> None:

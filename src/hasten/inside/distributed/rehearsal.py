@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import torch
 
 from ...records.codec import from_json, to_json
-from ...records.ranks import Findings, LoaderKey
+from ...records.ranks import Findings
 from ..guarding.doubled import double_all, doubled
 from ..guarding.recorder import feed
 from ..internals import loaders, modules
@@ -35,13 +35,12 @@ from .averaging import OutOfStep
 from .parting import Fail
 from .reference_course import ReferenceCourse
 from .short_epochs import ShortEpochs
-from .slicing import key_of, reads_the_same, slice_of
+from .slicing import key_of, slice_of
 from .this_rank import ThisRank
-from .trained_loaders import TrainedLoaders
+from .trained_loaders import Made, TrainedLoaders
 
 _MOST_PASSES = 8  # backward passes that are compared
 _FILE = "one-process.pt"
-
 _NAME = "rehearsal"
 
 
@@ -69,9 +68,9 @@ class Rehearsal(ThisRank):
         self._loaders = TrainedLoaders()
         self._recorded: list[dict[int, torch.Tensor]] = []  # gradients by parameter
         self._agreements: list[Agreement] = []
-        self._digests: list[tuple[LoaderKey, str]] = []  # of the samples of each batch
+        self._made: list[Made] = []
         self._augments = False
-        self._cutting: LoaderKey | None = None  # the loader whose batch is made and cut
+        self._cutting: loaders.LoaderIterator | None = None  # whose batch is made and cut
         self._draws = AlignedDraws(lambda: self.slicer.latest)
         self._doubled = Path(folder, IN_FLOAT64).exists()
         self._course = ReferenceCourse(training, Path(folder, COURSE), self._alone, self._tell_difference)
@@ -93,7 +92,7 @@ class Rehearsal(ThisRank):
     # ---- the data: every rank draws all of it, and keeps a part
     def _around_order(self, original: Call) -> Call:
         def _next_index(iterator: loaders.LoaderIterator) -> object:
-            cuts = self.slicer.cuts(iterator, torch.is_grad_enabled())
+            cuts = self._cuts(iterator)
             if cuts and self._epochs.over(iterator, self.steps):
                 raise StopIteration
             try:
@@ -110,8 +109,7 @@ class Rehearsal(ThisRank):
 
     def _around_fetch(self, original: Call) -> Call:
         def _next_data(iterator: loaders.LoaderIterator) -> object:
-            cuts = self.slicer.cuts(iterator, torch.is_grad_enabled())
-            self._cutting, self._draws.paused = key_of(iterator) if cuts else None, True
+            self._cutting, self._draws.paused = iterator if self._cuts(iterator) else None, True
             try:
                 data = original(iterator)
                 return doubled(data) if self._doubled else data
@@ -128,14 +126,15 @@ class Rehearsal(ThisRank):
         self._augments |= fingerprint(torch) != before
         digest = hashlib.blake2b(digest_size=12)
         feed(digest, samples)
-        self._digests.append((self._cutting, digest.hexdigest()))
+        evaluates = self.slicer.seems_to_evaluate(self._cutting)
+        self._made.append(Made(key_of(self._cutting), evaluates, digest.hexdigest()))
         mine = slice_of(len(indices), self.ranks.rank, self.ranks.world_size, self.findings.least)
         return list(samples[mine.start : mine.stop])
 
     def _batch_came(self, batch: object, iterator: loaders.LoaderIterator) -> None:
         super()._batch_came(batch, iterator)
-        if self.slicer.cuts(iterator, torch.is_grad_enabled()):
-            self._loaders.batch_came(batch, iterator)
+        if self._cuts(iterator):
+            self._loaders.batch_came(batch, iterator, self.slicer.seems_to_evaluate(iterator))
             if not self._entered:
                 self._entered = True
                 self._draws.__enter__()  # type: ignore[no-untyped-call]
@@ -147,7 +146,7 @@ class Rehearsal(ThisRank):
     def _forward(self, root: torch.nn.Module, call: Call, args: Args, kwargs: Kwargs) -> object:
         undo = quiet_recurrent(root)
         if torch.is_grad_enabled():
-            self._loaders.forward_begins((args, kwargs))
+            self._loaders.forward_begins((args, kwargs), self.training.in_eval())
         try:
             return super()._forward(root, call, args, kwargs)
         finally:
@@ -211,11 +210,13 @@ class Rehearsal(ThisRank):
     def _found_alone(self) -> Findings:
         """Reasons not to try it with ranks; if there are none, writes the file for them."""
         refusals = [*self.training.obstacles, *self._unfit()]
-        loader = self._loaders.key
-        digests = [one for key, one in self._digests if loader is not None and reads_the_same(loader, key)]
+        loader, in_eval = self._loaders.key, self.training.in_eval() or self._loaders.as_in_evaluations
+        digests = [one.digest for one in self._made if loader is not None and one.of(loader, in_eval)]
+        self.slicer.trains_on(loader, in_eval)
         normed = any(isinstance(part, modules.batch_norm_kind(torch)) for part in self._parts())
         findings = Findings(
             loader=loader,
+            in_eval=in_eval,
             least=2 if normed else 1,
             device=next((p.device.type for p in self.averaging.parameters), "cpu"),
             refusals=tuple(refusals),
@@ -245,7 +246,7 @@ class Rehearsal(ThisRank):
         precision = self._course.precision = self._precision(uses)
         refusals: list[str] = []
         kinds = {"mean", "sum"}
-        digests = [digest for _, digest in self._digests]
+        digests = [one.digest for one in self._made]
         if digests[: len(expected["digests"])] != expected["digests"][: len(digests)]:
             refusals.append("it draws different batches each time it runs, even with the same seed")
         elif self._models != expected["models"]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import weakref
 import zlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ...records.ranks import LoaderKey
+from ...records.ranks import Findings, LoaderKey
 from ..internals.loaders import dataset_of, indices_of, makes_batches, reads_indices
 from ..observing.batches import tensors_in
 from ..samples.dataset_traits import length_of
@@ -65,38 +65,62 @@ def key_of(iterator: LoaderIterator) -> LoaderKey:
 
 
 class Slicer:
-    """Cuts the training loader's batches, and knows the slice of the current pass. ``loader`` None: cut any
-    loader that can be.
+    """Cuts the training loader's batches, and knows the slice of the current pass. If the findings name no
+    loader, any is cut that can be.
 
     ``fingerprint`` is of all samples ordered so far; it must be the same in all ranks. ``in_step``: a slice
     has come, and there was no backward pass since.
     """
 
-    def __init__(self, rank: int, size: int, loader: LoaderKey | None, least: int) -> None:
-        self._rank, self._size, self._loader, self._least = rank, size, loader, least
+    def __init__(self, rank: int, size: int, findings: Findings) -> None:
+        self._rank, self._size, self._least = rank, size, findings.least
+        self.trains_on(findings.loader, findings.in_eval)
         self._decided: weakref.WeakKeyDictionary[LoaderIterator, bool] = weakref.WeakKeyDictionary()
         self._ordered: weakref.WeakKeyDictionary[LoaderIterator, Ordered] = weakref.WeakKeyDictionary()
         self._came: deque[tuple[Slice, list[weakref.ref[Tensor]]]] = deque(maxlen=_BATCHES_REMEMBERED)
+        self._evaluating: weakref.WeakSet[LoaderIterator] = weakref.WeakSet()
+        self._whole: deque[list[weakref.ref[Tensor]]] = deque(maxlen=_BATCHES_REMEMBERED)
+        self._sources: deque[Callable[[], object]] = deque(maxlen=_BATCHES_REMEMBERED)  # were trained on
+        self._source: object = None  # of the latest batch: what gives its loader's indices
         self.current: Slice | None = None  # None: no batch was cut yet
         self.indices: Sequence[object] = ()  # of all samples of the latest batch
         self.fingerprint = 0
         self.batches = 0
         self.in_step = False
 
+    def trains_on(self, loader: LoaderKey | None, in_eval: bool) -> None:
+        """What a rehearsal found."""
+        self._loader, self._in_eval = loader, in_eval
+
     # ---- a pass over the loader
     def begins(self, iterator: LoaderIterator) -> None:
         """A new epoch of the same iterator, which may now be read for a different purpose."""
         self._decided.pop(iterator, None)
         self._ordered.pop(iterator, None)
+        self._evaluating.discard(iterator)
 
-    def cuts(self, iterator: LoaderIterator, training: bool) -> bool:
-        """Whether its batches are cut: it reads the training loader, and gradients were on when it began."""
+    def cuts(
+        self, iterator: LoaderIterator, training: bool, in_eval: Callable[[], bool] = lambda: False
+    ) -> bool:
+        """Whether its batches are cut: it reads the training loader, and gradients were on when it began.
+        ``in_eval``: whether all modules are in eval mode. Then it is an evaluation, unless they are trained
+        so, or a script that has trained on this loader goes on without having changed the mode yet.
+        """
         found = self._decided.get(iterator)
         if found is None:
             found = training and reads_indices(iterator) and makes_batches(iterator)
             found = found and (self._loader is None or reads_the_same(self._loader, key_of(iterator)))
+            if found and not self._in_eval and in_eval():
+                trained_before = any(source() is indices_of(iterator) for source in self._sources)
+                found = trained_before or self._loader is None
+                if not trained_before:
+                    self._evaluating.add(iterator)
             self._decided[iterator] = found
         return found
+
+    def seems_to_evaluate(self, iterator: LoaderIterator) -> bool:
+        """Whether all modules were in eval mode when this pass began, and they are not trained so."""
+        return iterator in self._evaluating
 
     def is_cut(self, iterator: LoaderIterator) -> bool:
         """Like ``cuts``, but False if that was not decided yet."""
@@ -113,12 +137,21 @@ class Slicer:
         return indices[mine.start : mine.stop]
 
     def batch_came(self, batch: object, iterator: LoaderIterator) -> None:
-        """A batch of the training's loader has come: note which slice of the global batch it is."""
+        """A batch has come: note which slice of the global batch it is."""
         ordered = self._ordered.get(iterator)
         if ordered:
             mine, self.indices = ordered.popleft()
             self._came.append((mine, seen_in(batch)))
-            self.in_step = True
+            self._whole.clear()
+            self._source, self.in_step = indices_of(iterator), True
+        elif self.seems_to_evaluate(iterator):
+            self._whole.append(seen_in(batch))
+
+    def backward_ended(self) -> None:
+        """The script trained on the latest batch."""
+        self.in_step = False
+        if self._source is not None and all(one() is not self._source for one in self._sources):
+            self._sources.append(_reference(self._source))
 
     def put_in_place(self, part: Slice, batch: object) -> None:
         """The script gets ``batch``, which is ``part``, after the last one."""
@@ -132,18 +165,23 @@ class Slicer:
     # ---- the model's passes
     def forward_begins(self, inputs: object) -> None:
         """The model is about to see ``inputs``. They need not be of the last batch, since libraries fetch a
-        batch ahead: take the batch that shares memory with them, else one of the same length.
+        batch ahead: take the batch that shares memory with them, else one of the same length. If that batch
+        was left whole, there is no slice.
         """
         if not self._came:
             return
         places = {memory_of(tensor) for tensor in tensors_in(inputs) if tensor.numel()}
         for mine, seen in reversed(self._came):
-            if any(memory_of(tensor) in places for ref in seen if (tensor := ref()) is not None):
+            if _is_in(places, seen):
                 self.current = mine
                 return
+        if any(_is_in(places, seen) for seen in self._whole):
+            self.current = None
+            return
         lengths = {int(tensor.shape[0]) for tensor in tensors_in(inputs) if tensor.dim()}
         fitting = [mine for mine, _ in self._came if mine.stop - mine.start in lengths]
-        self.current = fitting[-1] if fitting else self._came[-1][0]
+        latest = None if self._whole else self._came[-1][0]
+        self.current = fitting[-1] if fitting else latest
 
     def weight(self, loss: str) -> float:
         """The weight of this rank's gradient in the sum over ranks; ``loss`` is a "mean" or a "sum"."""
@@ -162,6 +200,17 @@ def reads_the_same(loader: LoaderKey, other: LoaderKey) -> bool:
 def seen_in(batch: object) -> list[weakref.ref[Tensor]]:
     """Some tensors of a batch, by whose memory it is recognised."""
     return [weakref.ref(tensor) for tensor in tensors_in(batch)[:8]]
+
+
+def _is_in(places: set[int], seen: list[weakref.ref[Tensor]]) -> bool:
+    return any(memory_of(tensor) in places for ref in seen if (tensor := ref()) is not None)
+
+
+def _reference(source: object) -> Callable[[], object]:
+    try:
+        return weakref.ref(source)
+    except TypeError:  # a list of batches
+        return lambda: source
 
 
 def memory_of(tensor: Tensor) -> int:

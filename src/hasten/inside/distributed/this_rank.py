@@ -56,7 +56,7 @@ class ThisRank:
         self.ranks, self.findings = ranks, findings
         self.training, self._observer, self.fail = training, observer, fail
         self.communication = Communication(ranks)
-        self.slicer = Slicer(ranks.rank, ranks.world_size, findings.loader, findings.least)
+        self.slicer = Slicer(ranks.rank, ranks.world_size, findings)
         self.rng = RngStates(training.torch, ranks.rank)
         self.averaging = Averaging(self.communication, self.parameters)
         self.evaluation = SharedEvaluation(self.communication, lambda: self.slicer.in_step, fail)
@@ -137,23 +137,22 @@ class ThisRank:
 
         return _reset
 
-    def _around_order(self, original: Call) -> Call:
-        is_grad_enabled = self.training.torch.is_grad_enabled
+    def _cuts(self, iterator: loaders.LoaderIterator) -> bool:
+        return self.slicer.cuts(iterator, self.training.torch.is_grad_enabled(), self.training.in_eval)
 
+    def _around_order(self, original: Call) -> Call:
         def _next_index(iterator: loaders.LoaderIterator) -> object:
             with self.rng.shared():
                 indices = original(iterator)
-            if self.slicer.cuts(iterator, is_grad_enabled()):
+            if self._cuts(iterator):
                 return self.slicer.cut(iterator, indices)
             return indices
 
         return _next_index
 
     def _around_fetch(self, original: Call) -> Call:
-        is_grad_enabled = self.training.torch.is_grad_enabled
-
         def _next_data(iterator: loaders.LoaderIterator) -> object:
-            if not self.slicer.cuts(iterator, is_grad_enabled()):
+            if not self._cuts(iterator):
                 return original(iterator)
             with self.rng.own():
                 return original(iterator)
@@ -227,7 +226,7 @@ class ThisRank:
                     raise
                 self._pass_ended()
                 self._end_pass(losses, call.keeps_graph)
-                self.slicer.in_step = False
+                self.slicer.backward_ended()
             finally:
                 self._inside = False
             return result
