@@ -10,6 +10,7 @@ import torch
 
 from hasten.inside.distributed.rng_states import RngStates
 from hasten.inside.distributed.script_draws import Drawing
+from hasten.inside.distributed.slicing import Slice, slice_of
 from hasten.inside.seams import Seams
 from hasten.records.ranks import Findings, LoaderKey
 
@@ -157,6 +158,8 @@ def test_a_script_that_seeds_anew_seeds_both(monkeypatch: pytest.MonkeyPatch) ->
         ("torch.bernoulli(torch.full((9,), 0.5))", 9),
         ("torch.empty(10, 2).normal_()", 10),
         ("torch.empty(11).uniform_(0, 1)", 11),
+        ("torch.normal(0.0, 1.0, (12,))", 12),
+        ("torch.normal(torch.zeros(13), 1.0)", 13),
     ],
 )
 def test_what_a_script_draws_is_all_ranks_unless_for_each_sample(draw: str, rows: int, rank: int) -> None:
@@ -167,13 +170,49 @@ def test_what_a_script_draws_is_all_ranks_unless_for_each_sample(draw: str, rows
         torch.manual_seed(5)
         seams, streams = Seams(), RngStates(torch, rank)
         streams.begin()
-        Drawing(streams, lambda: samples).install(seams)  # noqa: B023
+        Drawing(streams, lambda: Slice(0, samples, 200)).install(seams)  # noqa: B023
         try:
             found = eval(draw)
         finally:
             seams.undo_all()
         shared = rank == 0 or samples == 99
         assert torch.equal(found, expected) == shared or found.numel() <= 1
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    "draw",
+    [
+        "torch.rand(N, 3, generator=g)",
+        "torch.randn(size=(N, 20), generator=g)",
+        "torch.randint(0, 9, (N,), generator=g)",
+        "torch.normal(0.0, 1.0, (N, 2), generator=g)",
+        "torch.normal(torch.arange(22.0)[here], 1.0, generator=g)",
+        "torch.bernoulli(torch.linspace(0, 1, 22)[here], generator=g)",
+        "torch.multinomial(torch.eye(22)[here] + 0.1, 2, generator=g)",
+        "torch.empty(N, 2).normal_(generator=g)",
+        "torch.zeros(22, 2)[here].uniform_(0, 1, generator=g)",
+        "torch.rand(5, generator=g)",
+    ],
+)
+def test_a_generator_of_the_scripts_draws_for_the_whole_batch(draw: str) -> None:
+    def drawn(part: Slice | None, rank: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+        here = slice(part.start, part.stop) if part else slice(0, 22)
+        names = {"torch": torch, "N": here.stop - here.start, "here": here}
+        names["g"] = generator = torch.Generator().manual_seed(5)
+        seams, streams = Seams(), RngStates(torch, rank)
+        streams.begin()
+        Drawing(streams, lambda: part).install(seams)
+        try:
+            return eval(draw, names), generator.get_state()
+        finally:
+            seams.undo_all()
+
+    whole, state = drawn(None)
+    ranks = [drawn(slice_of(22, rank, 3), rank) for rank in range(3)]
+    found = [part for part, _ in ranks] if len(whole) == 22 else [ranks[2][0]]
+    assert torch.equal(torch.cat(found), whole)
+    assert all(torch.equal(one, state) for _, one in ranks)
 
 
 @pytest.mark.attack("truth")
@@ -185,7 +224,7 @@ def test_a_state_that_is_kept_is_the_one_that_orders_go_on_from() -> None:
         torch.manual_seed(5)
         seams, streams = Seams(), RngStates(torch, rank)
         streams.begin()
-        Drawing(streams, lambda: 7).install(seams)
+        Drawing(streams, lambda: Slice(0, 7, 14)).install(seams)
         try:
             torch.rand(7)  # own
             assert torch.equal(torch.get_rng_state(), state)

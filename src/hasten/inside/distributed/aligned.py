@@ -1,4 +1,6 @@
-"""In a rehearsal, a rank draws the same random numbers for its part of a batch as one process would."""
+"""A rank draws the same random numbers for its part of a batch as one process would: in a rehearsal all of
+them, later those from the script's own generators.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from .slicing import Slice
 class AlignedDraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Draws per sample of a slice are made for the whole batch, and cut.
 
-    A draw is per sample if the first dimension, of the tensor or of the requested size, is the slice's. So
+    A draw is per sample if the first dimension, of its first tensor or of the size, is the slice's. So
     the RNG state moves as in one process, and noise and its gradients are the same.
     """
 
@@ -23,7 +25,7 @@ class AlignedDraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._current = current
         self.paused = False  # while samples are made
-        self.drew = False
+        self.drew = False  # numbers that differ from one process's outside of a rehearsal
 
     def __torch_dispatch__(
         self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: Kwargs | None = None
@@ -33,22 +35,24 @@ class AlignedDraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self.paused or current is None or torch.Tag.nondeterministic_seeded not in func.tags:
             return func(*args, **kwargs)
         mine, whole = current.stop - current.start, current.whole
-        if mine == whole or not args or _length(args[0]) != mine or isinstance(args[0], torch.nn.Parameter):
+        first = next((one for one in args if torch.is_tensor(one) or isinstance(one, (list, tuple))), None)
+        if mine == whole or _length(first) != mine or isinstance(first, torch.nn.Parameter):
             return func(*args, **kwargs)
-        self.drew = True
+        if "out" in kwargs:
+            return func(*args, **kwargs)
+        self.drew = self.drew or kwargs.get("generator") is None
         cut = slice(current.start, current.stop)
 
         def widened(value: Any) -> Any:
             if not torch.is_tensor(value) or _length(value) != mine:
                 return value
-            wide = value.new_zeros((whole, *value.shape[1:]))
+            wide = value.new_ones((whole, *value.shape[1:]))  # not zeros: as probabilities they are refused
             wide[cut] = value
             return wide
 
-        first = args[0]
-        rest = tree_map(widened, args[1:])
         wide = widened(first) if torch.is_tensor(first) else [whole, *first[1:]]
-        result = func(wide, *rest, **tree_map(widened, kwargs))
+        given = [wide if one is first else tree_map(widened, one) for one in args]
+        result = func(*given, **tree_map(widened, kwargs))
         if func._schema.is_mutable:
             first.copy_(wide[cut])
             return first

@@ -1,8 +1,9 @@
 """Random numbers that a script itself draws with torch: per sample of its batch, or once for all of them.
 
-A draw with as many rows as this rank has samples is from its own stream. Any other is a choice for the whole
-batch (a coin toss, new weights, noise on weights), and must be the same in all ranks. What layers draw inside
-(dropout) does not go through these functions.
+A draw with as many rows as this rank has samples is from its own stream. From a generator of the script's,
+which is in the same state in all ranks, it is made for the whole batch and cut, as in one process. Any other
+draw is a choice for the whole batch (a coin toss, new weights, noise on weights), and must be the same in all
+ranks. What layers draw inside (dropout) does not go through these functions.
 """
 
 from __future__ import annotations
@@ -14,23 +15,26 @@ import torch
 
 from ..random_state import DRAWING_IN_PLACE
 from ..seams import Args, Call, Kwargs, Seams
+from .aligned import AlignedDraws
 from .losses import HERE, TORCH
 from .rng_states import RngStates
+from .slicing import Slice
 
-_OF_A_TENSOR = ("rand_like", "randn_like", "randint_like", "bernoulli", "multinomial", "normal")
+_OF_A_TENSOR = ("rand_like", "randn_like", "randint_like", "bernoulli", "multinomial")
 
 
 class Drawing:
-    """``samples``: how many this rank has of the current batch, None without a batch."""
+    """``latest``: the slice of the current batch, None without a batch."""
 
-    def __init__(self, rng: RngStates, samples: Callable[[], int | None]) -> None:
-        self._rng, self._samples = rng, samples
+    def __init__(self, rng: RngStates, latest: Callable[[], Slice | None]) -> None:
+        self._rng, self._latest = rng, latest
 
     def install(self, seams: Seams) -> None:
         for name, rows in (
             *((name, _of_size) for name in ("rand", "randn")),
             *((name, _of_tensor) for name in _OF_A_TENSOR),
-            ("randint", _of_randint),
+            ("randint", _of_size_within),
+            ("normal", _of_size_within),
             ("randperm", _of_tensor),
         ):
             seams.replace(torch, name, self._around(rows))
@@ -43,8 +47,14 @@ class Drawing:
     def _around(self, rows: Callable[[Args, Kwargs], int]) -> Callable[[Call], Call]:
         def around(original: Call) -> Call:
             def draw(*args: object, **kwargs: object) -> object:
-                if not self._rng.layers_alone or rows(args, kwargs) == self._samples():
+                if not self._rng.layers_alone:
                     return original(*args, **kwargs)
+                latest = self._latest()
+                if latest is not None and rows(args, kwargs) == latest.stop - latest.start:
+                    if kwargs.get("generator") is None:
+                        return original(*args, **kwargs)
+                    with AlignedDraws(self._latest):  # type: ignore[no-untyped-call]
+                        return original(*args, **kwargs)
                 with self._rng.shared():
                     return original(*args, **kwargs)
 
@@ -92,6 +102,7 @@ def _of_tensor(args: Args, kwargs: Kwargs) -> int:
     return _first(args[0] if args else next(iter(kwargs.values()), ()))
 
 
-def _of_randint(args: Args, kwargs: Kwargs) -> int:
-    sizes = [value for value in args if isinstance(value, (list, tuple))]
-    return _first(sizes[0] if sizes else kwargs.get("size", ()))
+def _of_size_within(args: Args, kwargs: Kwargs) -> int:
+    """The size, or for ``normal`` a tensor, comes after numbers."""
+    given = [*args, *kwargs.values()]
+    return _first(next((one for one in given if torch.is_tensor(one) or isinstance(one, (list, tuple))), ()))

@@ -85,14 +85,10 @@ class ThisRank:
         seams.replace(torch.Tensor, "backward", partial(self._around_backward, OF_TENSOR))
         seams.replace(torch.autograd, "backward", partial(self._around_backward, OF_AUTOGRAD))
         self.rng.watch_seeding(seams)
-        Drawing(self.rng, self._samples_here).install(seams)
+        Drawing(self.rng, lambda: self.slicer.latest).install(seams)
         if self.ranks.sync_batch_norm:
             self.share_batch_norm()
         self._install_in_loaders()
-
-    def _samples_here(self) -> int | None:
-        latest = self.slicer.latest
-        return latest.stop - latest.start if latest is not None else None
 
     def share_batch_norm(self) -> None:
         """Batch norm takes the statistics of the global batch."""
