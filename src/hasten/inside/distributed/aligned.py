@@ -35,7 +35,9 @@ class AlignedDraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self.paused or current is None or torch.Tag.nondeterministic_seeded not in func.tags:
             return func(*args, **kwargs)
         mine, whole = current.stop - current.start, current.whole
-        first = next((one for one in args if torch.is_tensor(one) or isinstance(one, (list, tuple))), None)
+        first: Any = next(
+            (one for one in args if torch.is_tensor(one) or isinstance(one, (list, tuple))), None
+        )
         if mine == whole or _length(first) != mine or isinstance(first, torch.nn.Parameter):
             return func(*args, **kwargs)
         if "out" in kwargs:
@@ -50,7 +52,7 @@ class AlignedDraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
             wide[cut] = value
             return wide
 
-        wide = widened(first) if torch.is_tensor(first) else [whole, *first[1:]]
+        wide: Any = widened(first) if torch.is_tensor(first) else [whole, *first[1:]]
         given = [wide if one is first else tree_map(widened, one) for one in args]
         result = func(*given, **tree_map(widened, kwargs))
         if func._schema.is_mutable:

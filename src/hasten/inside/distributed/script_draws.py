@@ -53,7 +53,7 @@ class Drawing:
                 if latest is not None and rows(args, kwargs) == latest.stop - latest.start:
                     if kwargs.get("generator") is None:
                         return original(*args, **kwargs)
-                    with AlignedDraws(self._latest):  # type: ignore[no-untyped-call]
+                    with AlignedDraws(self._latest):
                         return original(*args, **kwargs)
                 with self._rng.shared():
                     return original(*args, **kwargs)
