@@ -71,6 +71,38 @@ def test_removal_restores_the_optimizer(name: str) -> None:
         assert not bench.optimizer._optimizer_state_dict_post_hooks
 
 
+# ---- momentum that not all parameters have yet
+def trained_in_turn(on: Plan, make: Callable[..., Any], scaled: bool = False) -> list[torch.Tensor]:
+    """Layers that get gradients in some steps only; the first step's are infinite if they are ``scaled``."""
+    with workbench() as bench:
+        bench.train(1)
+        torch.manual_seed(0)
+        layers = nn.ModuleList([nn.Linear(3, 3) for _ in range(3)])
+        optimizer = make(layers.parameters())
+        scaler = torch.amp.GradScaler("cpu", init_scale=4.0, enabled=scaled)
+        bench.switchboard.switch(on)
+        for step, used in enumerate([(0,), (0, 1), (1,), (0, 1, 2), (0, 1, 2)]):
+            optimizer.zero_grad()
+            loss = torch.stack([layers[n](torch.ones(2, 3)).square().sum() for n in used]).sum()
+            scaler.scale(loss * (float("inf") if scaled and not step else 1.0)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        return [p.detach() for p in layers.parameters()]
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("dampening", [0.0, 0.5])
+def test_layers_may_get_their_first_gradients_later_than_others(dampening: float, scaled: bool) -> None:
+    """As where layers are thawed, tasks take turns or blocks are left out by chance."""
+
+    def make(parameters: Any) -> torch.optim.Optimizer:
+        return torch.optim.SGD(parameters, lr=0.01, momentum=0.9, weight_decay=0.1, dampening=dampening)
+
+    found = [trained_in_turn(on, make, scaled) for on in (BASELINE, PLAN)]
+    for plain, fused in zip(*found, strict=True):
+        assert torch.allclose(plain, fused, rtol=1e-6, atol=1e-7)
+
+
 def test_several_groups_keep_their_own_settings() -> None:
     def make(parameters: Any) -> torch.optim.Optimizer:
         first, *rest = parameters

@@ -109,10 +109,10 @@ class FusedOptimizer(Technique):
 
     def _count(self, training: Training, functions: set[tuple[str, str]]) -> None:
         for module, function in functions:
-            counted = training.seams.replace(
-                importlib.import_module(f"torch.optim.{module}"), function, self._counting
-            )
-            self._undo.append(counted)
+            of_torch = importlib.import_module(f"torch.optim.{module}")
+            if function == "_fused_sgd":
+                self._undo.append(training.seams.replace(of_torch, function, _first_steps_apart))
+            self._undo.append(training.seams.replace(of_torch, function, self._counting))
 
     def _counting(self, original: Call) -> Call:
         def fused(*args: object, **kwargs: object) -> object:
@@ -189,6 +189,33 @@ class FusedOptimizer(Technique):
     def by_hand(cls, settings: Settings) -> str:
         form = settings.get("form", "fused")
         return f"optimizer = torch.optim.Adam(model.parameters(), ..., {form}=True)"
+
+
+def _first_steps_apart(original: Call) -> Call:
+    """``_fused_sgd`` takes momentum of all its parameters or of none: those without are stepped in a call of
+    their own. They stay without if ``GradScaler`` skips the step; torch would leave them momentum from memory
+    that nothing was written to.
+    """
+
+    def fused_sgd(
+        params: list[Tensor], grads: list[Tensor], momenta: list[Tensor | None], *scaling: Any, **how: Any
+    ) -> None:
+        new = [number for number, momentum in enumerate(momenta) if momentum is None]
+        if not new or not how["momentum"]:
+            original(params, grads, momenta, *scaling, **how)
+            return
+        old = [number for number, momentum in enumerate(momenta) if momentum is not None]
+        for numbers in filter(None, (old, new)):
+            own = [momenta[number] for number in numbers]
+            original([params[n] for n in numbers], [grads[n] for n in numbers], own, *scaling, **how)
+            for number, momentum in zip(numbers, own, strict=True):
+                momenta[number] = momentum
+        found_inf = scaling[1] if len(scaling) > 1 else how.get("found_inf")
+        if found_inf is not None and found_inf.item():
+            for number in new:
+                momenta[number] = None
+
+    return fused_sgd
 
 
 def _place_counts(optimizer: Optimizer, on_device: bool) -> None:
