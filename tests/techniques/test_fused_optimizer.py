@@ -220,6 +220,42 @@ def test_a_loaded_state_is_laid_out_as_its_parameters() -> None:
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
 
 
+def with_a_slice(bench: Workbench) -> torch.Tensor:
+    """Makes a parameter a part of a larger tensor, which it returns."""
+    larger = torch.ones(4, 600)
+    weight = bench.model.get_parameter("3.weight")
+    larger[:, :512] = weight.detach()
+    weight.data = larger[:, :512]
+    return larger
+
+
+def test_a_parameter_that_is_a_slice_of_a_larger_tensor_is_left_alone() -> None:
+    with workbench() as bench:
+        with_a_slice(bench)
+        bench.train(1)
+        with pytest.raises(NotApplicable, match="slice of a larger tensor"):
+            bench.switchboard.switch(PLAN)
+
+
+def test_what_surrounds_a_slice_stays_as_it_is() -> None:
+    """Also where a parameter becomes a slice later, and where its optimizer has no state yet."""
+    found = []
+    for plan in (BASELINE, PLAN):
+        torch.manual_seed(0)
+        with workbench() as bench:
+            bench.switchboard.switch(plan)
+            bench.train(2)
+            larger = with_a_slice(bench)
+            bench.train(2)
+            bench.optimizer.load_state_dict(bench.optimizer.state_dict())
+            bench.train(2)
+            assert larger[:, 512:].eq(1).all()
+            bench.switchboard.switch(BASELINE)
+            found.append([p.detach().clone() for p in bench.model.parameters()])
+    for plain, fused in zip(*found, strict=True):
+        assert torch.allclose(plain, fused, atol=1e-5)
+
+
 # ---- all tensors at once, if there is no fused form
 FOREACH = Plan({"fused_optimizer": {"form": "foreach"}})
 WITHOUT_FUSED = ["RMSprop", "Adadelta", "NAdam", "RAdam", "Adamax", "ASGD", "Rprop"]
@@ -236,7 +272,13 @@ def put_others_in_place(bench: Workbench) -> None:
         parameter.data = other.to(memory_format=torch.channels_last) if lies_last else other
 
 
-@pytest.mark.parametrize("change", [lay_out_anew, put_others_in_place])
+def turn_the_linear_layer(bench: Workbench) -> None:
+    """As where a decoder's weights are an encoder's."""
+    weight = bench.model.get_parameter("3.weight")
+    weight.data = weight.detach().t().contiguous().t()
+
+
+@pytest.mark.parametrize("change", [lay_out_anew, put_others_in_place, turn_the_linear_layer])
 @pytest.mark.parametrize("between", ["steps", "backward pass and update"])
 def test_weights_that_a_script_lays_out_otherwise_are_updated_right(
     change: Callable[[Workbench], None], between: str

@@ -28,6 +28,19 @@ def lie_alike(a: Tensor, b: Tensor) -> bool:
     return all(size == 1 or first == second for size, first, second in strides)
 
 
+def is_dense(tensor: Tensor) -> bool:
+    """Whether its elements fill one piece of memory. Those of a slice of a larger tensor often do not."""
+    if tensor.is_contiguous():
+        return True
+    filled = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size != 1:
+            if stride != filled:
+                return False
+            filled *= size
+    return True
+
+
 def restore_strides(torch: ModuleType, tensor: Tensor, strides: tuple[int, ...]) -> None:
     """Lay ``tensor`` out with ``strides`` again, values unchanged."""
     if tensor.stride() != strides:
