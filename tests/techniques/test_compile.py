@@ -178,7 +178,7 @@ def test_a_rare_shape_is_left_to_the_model(bench: Workbench) -> None:
         step(model, rows)
     evidence = proof_of(bench).evidence
     assert evidence.startswith("8 compiled calls of 1 graphs")
-    assert "2 calls with rare shapes not compiled" in evidence
+    assert "2 calls with rare shapes or hooks not compiled" in evidence
 
 
 def test_a_second_shape_that_comes_often_is_compiled(bench: Workbench) -> None:
@@ -197,6 +197,47 @@ def test_dynamic_shapes_are_served_by_one_graph(bench: Workbench) -> None:
     for rows in (2, 3, 4, 5):
         step(model, rows)
     assert proof_of(bench).evidence.startswith("4 compiled calls of 1 graphs")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"shapes": "dynamic"}, pytest.param({"regions": "blocks"}, marks=of_torch_itself)],
+    ids=["static", "dynamic", "blocks"],
+)
+def test_hooks_that_come_and_go_are_called(bench: Workbench, settings: dict[str, Value]) -> None:
+    """As those of scripts that look at a layer now and then. Torch does not look at hooks again."""
+    model, seen = Stack(), 0
+    under(bench, model, plan(**settings))
+
+    def note(*_: object) -> None:
+        nonlocal seen
+        seen += 1
+
+    for turn in range(1, 4):
+        for _ in range(4):
+            step(model)
+        handle = model.get_submodule("rows.1.inner").register_forward_hook(note)
+        step(model)
+        handle.remove()
+        step(model)
+        assert seen == turn
+    assert proof_of(bench).effective
+
+
+def test_hooks_that_stay_are_compiled(bench: Workbench) -> None:
+    model, seen = Stack(), []
+    under(bench, model, plan())
+    first = model.get_submodule("rows.0").register_forward_hook(lambda *_: seen.append("first"))
+    step(model)
+    first.remove()
+    for _ in range(6):
+        step(model)
+    assert seen == ["first"]
+    assert proof_of(bench).evidence.startswith("5 compiled calls of 2 graphs")
+    model.get_submodule("rows.0").register_forward_pre_hook(lambda *_: seen.append("second"))
+    for _ in range(6):
+        step(model)
+    assert seen == ["first"] + ["second"] * 6
 
 
 def test_what_is_compiled_anew_is_told(bench: Workbench) -> None:

@@ -79,6 +79,26 @@ def count_hooks(module: Module) -> tuple[int, int, int]:
     return len(module._forward_hooks), len(module._forward_pre_hooks), len(module._backward_hooks)
 
 
+def newest_hook(torch: ModuleType) -> int:
+    """Grows with each hook that is registered anywhere."""
+    return int(torch.utils.hooks.RemovableHandle.next_id)
+
+
+def hook_numbers(module: Module) -> tuple[int, ...]:
+    """The numbers, each given once, of the hooks of a module and its parts."""
+    return tuple(
+        number
+        for one in module.modules()
+        for hooks in (
+            one._forward_hooks,
+            one._forward_pre_hooks,
+            one._backward_hooks,
+            one._backward_pre_hooks,
+        )
+        for number in hooks
+    )
+
+
 def has_gradient_hook(parameter: Tensor) -> bool:
     """Whether a hook gets its gradient whenever one is computed."""
     hooks: Any = parameter._backward_hooks

@@ -19,7 +19,7 @@ from ..internals.compiler import (
     seconds_compiling,
     usual_cache_folder,
 )
-from ..internals.modules import plain_call
+from ..internals.modules import hook_numbers, newest_hook, plain_call
 from ..internals.other_functions import leaves
 from ..seams import Args, Call, Kwargs
 
@@ -55,12 +55,17 @@ class CompiledCall:
     """The compiled call of a module, or of several similar ones, which then share the compiled code.
 
     ``static``: each shape is compiled separately; rare ones, such as an epoch's last batch, are left to the
-    module's own call. Otherwise one compiled form serves all shapes.
+    module's own call. Otherwise one compiled form serves all shapes. A module whose parts have other hooks
+    than before is compiled separately, too, as torch does not look at hooks again.
     """
 
     def __init__(self, torch: ModuleType, name: str, static: bool, **how: Any) -> None:
         self._torch = torch
-        self._compiled = torch.compile(_own_code(name), dynamic=not static, **how)
+        self._name, self._how = name, how
+        self._compiled: dict[tuple[int, ...], Call] = {}  # by hooks
+        self._hooks: weakref.WeakKeyDictionary[Module, tuple[int, tuple[int, ...]]] = (
+            weakref.WeakKeyDictionary()
+        )
         self._static = static
         self._calls: Counter[object] = Counter()  # by signature
         self._taken: set[object] = set()
@@ -71,20 +76,21 @@ class CompiledCall:
         """Reset the counters. What is compiled stays."""
         self._met: set[object] = set()
         self.compiled_calls = 0
-        self.left_calls = 0  # not compiled, because their shapes are too rare
+        self.left_calls = 0  # not compiled, because their shapes or hooks are too rare
         self.late_graphs = 0  # made in a call that was not the first with its shapes
 
     def __call__(self, module: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
         """``call`` is the module's own."""
         if self.failure:
             return call(*args, **kwargs)
-        signature = (module.training, _shapes(self._torch, (args, kwargs)) if self._static else None)
+        hooks = self._hooks_of(module)
+        signature = (module.training, _shapes(self._torch, (args, kwargs)) if self._static else None, hooks)
         if not self._worth_compiling(signature):
             self.left_calls += 1
             return call(*args, **kwargs)
         before = graphs()
         try:
-            output = self._compiled(module, args, kwargs)
+            output = self._compiled_for(hooks)(module, args, kwargs)
         except failure_kind() as error:
             self.failure = f"torch cannot compile it: {type(error).__name__}: {error}".split("\n")[0]
             return call(*args, **kwargs)
@@ -95,9 +101,25 @@ class CompiledCall:
         self._taken.add(signature)
         return output
 
-    def _worth_compiling(self, signature: object) -> bool:
+    def _hooks_of(self, module: Module) -> tuple[int, ...]:
+        """The numbers of its and its parts' hooks."""
+        newest = newest_hook(self._torch)
+        before, known = self._hooks.get(module, (-1, ()))
+        if newest == before and not known:
+            return known
+        found = hook_numbers(module)
+        self._hooks[module] = newest, found
+        return found
+
+    def _compiled_for(self, hooks: tuple[int, ...]) -> Call:
+        if hooks not in self._compiled:
+            code = _own_code(f"{self._name}_{len(self._compiled)}")
+            self._compiled[hooks] = self._torch.compile(code, dynamic=not self._static, **self._how)
+        return self._compiled[hooks]
+
+    def _worth_compiling(self, signature: tuple[object, ...]) -> bool:
         self._calls[signature] += 1
-        if signature in self._taken or not self._taken or not self._static:
+        if signature in self._taken or not self._taken or not (self._static or signature[-1]):
             return True
         seen = self._calls[signature]
         return seen >= _SEEN_BEFORE_COMPILING and _SHARE * seen >= self._calls.total()

@@ -197,7 +197,7 @@ class Compile(Technique):
         failure = next((call.failure for call in self._calls if call.failure), "")
         parts = [f"{calls} compiled calls of {found.graphs} graphs with {found.breaks} graph breaks"]
         parts += [f"{late} graphs compiled anew later"] if late else []
-        parts += [f"{left} calls with rare shapes not compiled"] if left else []
+        parts += [f"{left} calls with rare shapes or hooks not compiled"] if left else []
         parts += [failure] if failure else []
         remarks = [_counted(found.breaks, "graph break")] if found.breaks else []
         remarks += [f"{_counted(late, 'graph')} compiled anew while it trained"] if late else []
