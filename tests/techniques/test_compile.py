@@ -300,6 +300,23 @@ def test_a_model_that_cannot_be_compiled_trains_on_as_it_was(
     assert proof.evidence.endswith("torch cannot compile it: InternalTorchDynamoError: this cannot be")
 
 
+def test_a_penalty_on_gradients_may_begin_later(bench: Workbench) -> None:
+    """No compiled code can be differentiated twice."""
+    model = Stack()
+    under(bench, model, plan())
+    for turn in range(12):
+        loss = model(torch.ones(2, 4)).sum()
+        if turn >= 4:
+            inputs = torch.ones(2, 4, requires_grad=True)
+            (slope,) = torch.autograd.grad(model(inputs).sum(), inputs, create_graph=True)
+            loss = loss + slope.square().sum()
+        loss.backward()
+    proof = proof_of(bench)
+    assert proof.evidence.startswith("5 compiled calls")
+    assert not proof.effective
+    assert "differentiates gradients" in proof.evidence
+
+
 # ---- in combination with others
 def test_it_stands_beneath_what_was_switched_on_before(bench: Workbench) -> None:
     model = Stack()

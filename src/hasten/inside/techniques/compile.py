@@ -45,6 +45,7 @@ MODES = ("default", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotu
 _WITHOUT_LAUNCHES = "reduce-overhead"
 _CHOICES = {"mode": MODES, "shapes": ("static", "dynamic"), "regions": ("whole", "blocks")}
 _WORTH_BLOCKS = 4  # so many make the region option worth a trial
+_DIFFERENTIATES = f"the script differentiates gradients ({DIFFERENTIATES_GRADIENTS}), as no compiled code can"
 Around = Callable[["Module", "Module", Call, Args, Kwargs], object]
 """(who owns the compiled code, the module that is called, its call, args, kwargs) -> output."""
 _RARELY_USEFUL = ("cudagraphs", "openxla", "tvm", "tensorrt", "onnxrt")  # not for training, or elsewhere
@@ -81,9 +82,7 @@ class Compile(Technique):
         if any(root.scripted for root in roots):
             reasons.append("the model is TorchScript, which torch.compile does not take")
         if DIFFERENTIATES_GRADIENTS in facts.observation.uses:
-            reasons.append(
-                f"the script differentiates gradients ({DIFFERENTIATES_GRADIENTS}), as no compiled code can"
-            )
+            reasons.append(_DIFFERENTIATES)
         if facts.on_cpu and not facts.machine.cxx:
             reasons.append(
                 "there is no C++ compiler, which torch.compile needs on a CPU: install g++ or set CXX"
@@ -138,7 +137,7 @@ class Compile(Technique):
             return found
 
         def around(owner: Module, module: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
-            if not torch.is_grad_enabled():
+            if not torch.is_grad_enabled() or training.differentiates_gradients:
                 return call(*args, **kwargs)
             if not graphs:
                 return compiled(owner)(module, call, args, kwargs)
@@ -198,6 +197,8 @@ class Compile(Technique):
         parts = [f"{calls} compiled calls of {found.graphs} graphs with {found.breaks} graph breaks"]
         parts += [f"{late} graphs compiled anew later"] if late else []
         parts += [f"{left} calls with rare shapes or hooks not compiled"] if left else []
+        if training.differentiates_gradients:
+            failure = f"no longer compiled, as {_DIFFERENTIATES}"
         parts += [failure] if failure else []
         remarks = [_counted(found.breaks, "graph break")] if found.breaks else []
         remarks += [f"{_counted(late, 'graph')} compiled anew while it trained"] if late else []
