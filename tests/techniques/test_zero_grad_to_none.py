@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -73,6 +74,58 @@ def test_a_script_may_read_all_gradients_after_its_backward_pass(by: str) -> Non
             parameter.grad.clamp_(-1, 1)
         assert frozen.grad is not None
         assert not frozen.grad.any()
+
+
+Gradients = Callable[[list[nn.Parameter]], object]
+
+
+def of_one_buffer(parameters: list[nn.Parameter]) -> torch.Tensor:
+    buffer = torch.zeros(sum(p.numel() for p in parameters))
+    for parameter, part in zip(parameters, buffer.split([p.numel() for p in parameters]), strict=True):
+        parameter.grad = part.view_as(parameter)
+    return buffer
+
+
+def of_a_buffer_each(parameters: list[nn.Parameter]) -> list[torch.Tensor]:
+    buffers = [torch.zeros(p.numel()) for p in parameters]
+    for parameter, buffer in zip(parameters, buffers, strict=True):
+        parameter.grad = buffer.data.view(parameter.shape)
+    return buffers
+
+
+def in_a_list(parameters: list[nn.Parameter]) -> list[torch.Tensor | None]:
+    return [parameter.grad for parameter in parameters]
+
+
+def seen_flat(parameters: list[nn.Parameter]) -> list[torch.Tensor]:
+    return [parameter.grad.view(-1) for parameter in parameters if parameter.grad is not None]
+
+
+@pytest.mark.parametrize("hold", [of_one_buffer, of_a_buffer_each, in_a_list, seen_flat])
+def test_gradients_that_a_script_holds_stay_the_same_tensors(hold: Gradients) -> None:
+    with workbench() as bench:
+        bench.train(1)
+        held = hold(list(bench.model.parameters()))
+        bench.switchboard.switch(PLAN)
+        bench.optimizer.zero_grad(set_to_none=False)
+        for parameter in bench.model.parameters():
+            assert parameter.grad is not None
+            assert not parameter.grad.any()
+        (proof,) = bench.switchboard.proofs()
+        assert not proof.effective
+        del held
+
+
+def test_gradients_may_be_copied_into_those_that_are_zero() -> None:
+    with workbench() as bench:
+        bench.train(1)
+        bench.switchboard.switch(PLAN)
+        parameters = list(bench.model.parameters())
+        bench.optimizer.zero_grad(set_to_none=False)
+        loss = bench.model(torch.randn(2, 3, 8, 8)).sum()
+        for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
+            assert parameter.grad is not None
+            parameter.grad.copy_(gradient)
 
 
 @pytest.mark.parametrize(("arguments", "noted"), [({}, False), ({"set_to_none": False}, True)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import FunctionType, ModuleType
@@ -72,6 +73,14 @@ def other_users(torch: ModuleType, tensor: Tensor) -> int:
     alone = another.untyped_storage()
     own = tensor.untyped_storage()
     return int(count(own._cdata) - count(alone._cdata))
+
+
+def held_gradient(parameter: Tensor) -> tuple[int, int]:
+    """How many references Python and torch have to a parameter's gradient. Among them are some that are there
+    for every gradient, and for this call, and whose number is not the same in all releases.
+    """
+    gradient: Any = parameter.grad
+    return sys.getrefcount(gradient), gradient._use_count()
 
 
 def map_leaves(torch: ModuleType, change: Callable[[Any], object], value: Structure) -> Structure:

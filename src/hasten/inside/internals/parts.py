@@ -49,6 +49,7 @@ PARTS = (
         needed=False,
     ),
     Part("torch:Tensor", "_is_view", "which outputs can be written to in place", needed=False),
+    Part("torch:Tensor", "_use_count", "which gradients something else holds", needed=False),
     Part(_MODULE, "_backward_pre_hooks", "whether the script has hooks on a module", made=True),
     Part("torch.nn.modules.module", "_has_any_global_hook", "whether the script has hooks on all modules"),
     Part("torch.nn.utils.stateless", "_functional_call", "which model is trained by torch.func"),

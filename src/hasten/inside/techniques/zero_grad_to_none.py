@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable
+from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
+from ..internals.other_functions import held_gradient, is_view
 from ..seams import Call
 from ..training import Training
 from .base import Technique
@@ -42,6 +44,8 @@ class ZeroGradToNone(Technique):
         self._undo: list[Callable[[], None]] = []
         self._emptied: list[weakref.ref[Tensor]] = []  # parameters whose gradient was taken away
         self._calls = 0
+        self._plain: type[Tensor]
+        self._references = self._uses = 0  # of a gradient that nothing else holds
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
@@ -50,14 +54,19 @@ class ZeroGradToNone(Technique):
     def install(self, training: Training, settings: Settings) -> None:
         torch = training.torch
         replace = training.seams.replace
+        self._plain = torch.Tensor
+        self._references, self._uses = _held_by_nothing_else(torch)
         self._undo.append(replace(torch.optim.Optimizer, "zero_grad", self._to_none(_of_optimizer)))
         self._undo.append(replace(torch.nn.Module, "zero_grad", self._to_none(_of_module)))
         for optimizer in training.optimizers:
             self._undo.append(optimizer.register_step_pre_hook(self._give_zeros).remove)
-        self._undo.append(replace(torch.autograd, "backward", self._then_zeros))  # Tensor's calls it
+        for name in ("backward", "grad"):  # Tensor's calls the first
+            self._undo.append(replace(torch.autograd, name, self._then_zeros))
 
     def _then_zeros(self, original: Call) -> Call:
-        """A script may look at all gradients after its backward pass: to clamp them, say."""
+        """A script may look at all gradients after its backward pass: to clamp them, say. Or it copies what
+        ``torch.autograd.grad`` returns into them.
+        """
 
         def backward(*args: object, **kwargs: object) -> object:
             result = original(*args, **kwargs)
@@ -72,15 +81,33 @@ class ZeroGradToNone(Technique):
                 if set_to_none:
                     original(owner, set_to_none)
                     return
-                self._calls += 1
-                for parameter in parameters_of(owner):
-                    if parameter.grad is not None and parameter.grad.layout == parameter.layout:
-                        parameter.grad = None
-                        self._emptied.append(weakref.ref(parameter))
+                there = [p for p in parameters_of(owner) if p.grad is not None]
+                taken = [p for p in there if self._can_go(p)]
+                for parameter in taken:
+                    parameter.grad = None
+                    self._emptied.append(weakref.ref(parameter))
+                self._calls += bool(taken)
+                if len(taken) < len(there):
+                    original(owner, set_to_none)
 
             return zero_grad
 
         return make
+
+    def _can_go(self, parameter: Tensor) -> bool:
+        """Whether the gradient is the parameter's alone. A script may have a list of all gradients, or one
+        buffer of which they are views.
+        """
+        references, uses = held_gradient(parameter)
+        if references > self._references or uses > self._uses:
+            return False
+        gradient = parameter.grad
+        return (
+            type(gradient) is self._plain
+            and gradient.layout is parameter.layout
+            and not is_view(gradient)
+            and gradient.untyped_storage().nbytes() == gradient.nbytes
+        )
 
     def _give_zeros(self, *_: object) -> None:
         """What had a gradient, and got none in this step, had zeros without us."""
@@ -102,6 +129,13 @@ class ZeroGradToNone(Technique):
     @classmethod
     def by_hand(cls, settings: Settings) -> str:
         return "optimizer.zero_grad()    # without set_to_none=False"
+
+
+def _held_by_nothing_else(torch: ModuleType) -> tuple[int, int]:
+    """What ``held_gradient`` finds for such a gradient."""
+    parameter = torch.zeros(1, device="cpu", requires_grad=True)
+    parameter.grad = torch.zeros(1, device="cpu")
+    return held_gradient(parameter)
 
 
 def _zeros_like(parameter: Tensor) -> Tensor:
