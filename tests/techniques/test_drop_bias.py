@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import io
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import prune
 
 from hasten.inside.techniques.drop_bias import DropBias
 from hasten.records.plan import BASELINE, Plan
@@ -137,6 +139,41 @@ def test_where_the_output_later_goes_elsewhere_the_proof_fails_and_the_bias_is_b
         conv: Any = bench.model.conv
         pictures = torch.rand(1, 3, 8, 8)
         torch.testing.assert_close(conv(pictures), nn.functional.conv2d(pictures, conv.weight, conv.bias))
+
+
+def pruned(model: Any) -> None:
+    """As in torch's tutorial of pruning."""
+    prune.random_unstructured(model[0], name="weight", amount=0.3)
+    prune.l1_unstructured(model[0], name="bias", amount=3)
+
+
+def with_another_norm(model: Any) -> None:
+    model[1] = nn.GroupNorm(2, 6)
+
+
+def with_a_norm_that_is_wrapped(model: Any) -> None:
+    model[1] = nn.Sequential(nn.Softplus(), model[1])
+
+
+def with_a_hook_on_its_norm(model: Any) -> None:
+    model[1].register_forward_pre_hook(lambda module, args: args[0].relu())
+
+
+@pytest.mark.parametrize(
+    "change", [pruned, with_another_norm, with_a_norm_that_is_wrapped, with_a_hook_on_its_norm]
+)
+def test_a_model_that_its_script_changes_later_trains_on_as_without(change: Callable[[Any], None]) -> None:
+    found = []
+    for plan in (BASELINE, PLAN):
+        with workbench() as bench:
+            bench.model = network()
+            bench.optimizer = torch.optim.SGD(bench.model.parameters(), 0.05)
+            bench.switchboard.switch(plan)
+            bench.train(3)
+            torch.manual_seed(1)
+            change(bench.model)
+            found.append(bench.train(3))
+    assert found[1] == pytest.approx(found[0], rel=1e-4)
 
 
 def test_without_such_a_layer_the_proof_says_so() -> None:

@@ -115,6 +115,11 @@ def own_buffers(module: Module) -> dict[str, Tensor | None]:
     return module._buffers
 
 
+def part(module: Module, name: str) -> Module | None:
+    """The module's own part of this name."""
+    return module._modules.get(name)
+
+
 def has_parts(module: Module) -> bool:
     return bool(module._modules)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import types
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass

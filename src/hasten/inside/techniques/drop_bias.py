@@ -33,7 +33,7 @@ from ..seams import Args, Call, Kwargs
 from ..training import NotApplicable, Training
 from .base import Technique
 from .support.bare_layers import Attach, BareLayers
-from .support.flow import Watched, layers_with_bias
+from .support.flow import Watched, Way, layers_with_bias
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -112,7 +112,7 @@ class DropBias(Technique):
     def _take_up(self, key: int, root: weakref.ref[Module], pairs: list[Refs]) -> None:
         self._watched[key] = (root, pairs)
         for layer, norm in pairs:
-            slot = _Layer(_alive(layer), norm, self)
+            slot = _Layer(_alive(layer), norm, Way(_alive(root), _alive(norm)), self)
             put_call(_alive(layer), slot)
             put_call(_alive(norm), _Norm(_alive(norm), slot))
             self._slots.append(slot)
@@ -168,9 +168,10 @@ class DropBias(Technique):
 class _Layer(CallSlot):
     """In the ``compiled_call`` of a layer: the layer without its bias while its norm trains."""
 
-    def __init__(self, layer: Module, norm: weakref.ref[Module], technique: DropBias) -> None:
+    def __init__(self, layer: Module, norm: weakref.ref[Module], way: Way, technique: DropBias) -> None:
         super().__init__(layer)
         self.norm = norm
+        self._way = way  # to the norm
         self.pending: Tensor | None = None  # an output on its way to the norm
         self.calls = 0
         self._technique = technique
@@ -179,13 +180,21 @@ class _Layer(CallSlot):
         clone = None if self.is_compiled() else self.clone(sys._getframe(1))
         if clone is not None:
             return plain_call(clone)(*args, **kwargs)
-        layer, norm = _alive(self.module), _alive(self.norm)
-        bias = own_parameters(layer)["bias"]
+        layer, norm = _alive(self.module), self._way.end()
+        bias = own_parameters(layer).get("bias")
         if self.pending is not None:
             self.pending = None
             self._technique.stop("the output of a layer did not go into its batch norm in every pass")
-        hooked = has_forward_hooks(layer)
-        if self._technique.stopped or not norm.training or bias is None or hooked:
+        if norm is None:
+            self._technique.stop("a batch norm is no longer in its place in the model")
+        if (
+            self._technique.stopped
+            or norm is None
+            or not norm.training
+            or bias is None
+            or has_forward_hooks(layer)
+            or has_forward_hooks(norm)
+        ):
             return plain_call(layer)(*args, **kwargs)
         own_parameters(layer)["bias"] = None
         try:

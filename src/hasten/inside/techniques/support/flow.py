@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from ...internals.modules import compiled_call, has_hooks, own_parameters
+from ...internals.modules import compiled_call, has_hooks, own_parameters, part
 from ...seams import Args, Call, Kwargs
 from ...structures import tensors_of
 
@@ -110,6 +111,22 @@ class Watched:
             if referrer is not self._held and referrer is not held:
                 found |= {places[id(part)] for part in gc.get_referents(referrer) if id(part) in places}
         return found
+
+
+class Way:
+    """The way through the parts of ``root`` to one of them. A script may put another in its place."""
+
+    def __init__(self, root: Module, to: Module) -> None:
+        name = next((name for name, module in root.named_modules() if module is to), "")
+        self._names = name.split(".") if name else []
+        self._root, self._to = weakref.ref(root), weakref.ref(to)
+
+    def end(self) -> Module | None:
+        """The module it was made for; None if that is no longer there."""
+        at, to = self._root(), self._to()
+        for name in self._names:
+            at = part(at, name) if at is not None else None
+        return at if at is to else None
 
 
 def layers_with_bias(torch: ModuleType, root: Module) -> list[Module]:
