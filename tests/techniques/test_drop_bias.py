@@ -143,8 +143,9 @@ def test_where_the_output_later_goes_elsewhere_the_proof_fails_and_the_bias_is_b
 
 def pruned(model: Any) -> None:
     """As in torch's tutorial of pruning."""
-    prune.random_unstructured(model[0], name="weight", amount=0.3)
-    prune.l1_unstructured(model[0], name="bias", amount=3)
+    pruning: Any = prune
+    pruning.random_unstructured(model[0], name="weight", amount=0.3)
+    pruning.l1_unstructured(model[0], name="bias", amount=3)
 
 
 def with_another_norm(model: Any) -> None:
@@ -174,6 +175,67 @@ def test_a_model_that_its_script_changes_later_trains_on_as_without(change: Call
             change(bench.model)
             found.append(bench.train(3))
     assert found[1] == pytest.approx(found[0], rel=1e-4)
+
+
+class ReturningMaps(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm, self.head = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Linear(144, 4)
+        nn.init.ones_(self.conv.bias)  # type: ignore[arg-type]
+
+    def forward(self, x: torch.Tensor, maps: bool = False, normed: bool = True) -> Any:
+        found = self.conv(x)
+        output = self.head((self.norm(found) if normed else found).flatten(1))
+        return (output, found) if maps else output
+
+
+def test_a_call_of_another_form_is_watched_first() -> None:
+    """As where features are trained, too, from a later step on."""
+    found = []
+    for plan in (BASELINE, PLAN):
+        with workbench() as bench:
+            torch.manual_seed(3)
+            bench.model = model = ReturningMaps()
+            bench.optimizer = torch.optim.SGD(model.parameters(), 0.05)
+            bench.switchboard.switch(plan)
+            bench.train(3)
+            outputs = [*model(torch.ones(2, 3, 8, 8), maps=True), model(torch.ones(2, 3, 8, 8), False, False)]
+            torch.autograd.backward(torch.stack([output.sum() for output in outputs]).sum())
+            found.append([*outputs, model.get_parameter("conv.bias").grad])
+            if plan:
+                assert bench.switchboard.proofs()[0].evidence.startswith("no layer")
+    for plain, under in zip(*found, strict=True):
+        torch.testing.assert_close(under, plain, rtol=1e-4, atol=1e-4)
+
+
+def test_a_layer_that_is_called_by_itself_has_its_bias() -> None:
+    with workbench() as bench:
+        model = bench.model = ReturningMaps()
+        bench.optimizer = torch.optim.SGD(model.parameters(), 0.05)
+        bench.switchboard.switch(PLAN)
+        bench.train(3)
+        pictures, conv = torch.ones(2, 3, 8, 8), model.conv
+        with torch.no_grad():
+            torch.testing.assert_close(conv(pictures), nn.functional.conv2d(pictures, conv.weight, conv.bias))
+        bench.train(1)
+        assert bench.switchboard.proofs()[0].effective
+
+
+def test_a_model_that_is_called_in_too_many_ways_keeps_its_bias() -> None:
+    class Spoken(ReturningMaps):
+        def forward(self, x: torch.Tensor, text: Any = "", normed: bool = True) -> Any:
+            return super().forward(x)
+
+    with workbench() as bench:
+        bench.model = Spoken()
+        bench.optimizer = torch.optim.SGD(bench.model.parameters(), 0.05)
+        bench.switchboard.switch(PLAN)
+        bench.train(2)
+        for number in range(9):
+            bench.model(torch.ones(2, 3, 8, 8), str(number))
+        (proof,) = bench.switchboard.proofs()
+        assert not proof.effective
+        assert "too many ways" in proof.evidence
 
 
 def test_without_such_a_layer_the_proof_says_so() -> None:

@@ -84,7 +84,8 @@ def trained_in_turn(on: Plan, make: Callable[..., Any], scaled: bool = False) ->
         for step, used in enumerate([(0,), (0, 1), (1,), (0, 1, 2), (0, 1, 2)]):
             optimizer.zero_grad()
             loss = torch.stack([layers[n](torch.ones(2, 3)).square().sum() for n in used]).sum()
-            scaler.scale(loss * (float("inf") if scaled and not step else 1.0)).backward()
+            factor = float("inf") if scaled and not step else 1.0
+            torch.autograd.backward(scaler.scale(loss * factor))
             scaler.step(optimizer)
             scaler.update()
         return [p.detach() for p in layers.parameters()]

@@ -81,7 +81,7 @@ Gradients = Callable[[list[nn.Parameter]], object]
 
 def of_one_buffer(parameters: list[nn.Parameter]) -> torch.Tensor:
     buffer = torch.zeros(sum(p.numel() for p in parameters))
-    for parameter, part in zip(parameters, buffer.split([p.numel() for p in parameters]), strict=True):
+    for parameter, part in zip(parameters, torch.split(buffer, [p.numel() for p in parameters]), strict=True):
         parameter.grad = part.view_as(parameter)
     return buffer
 

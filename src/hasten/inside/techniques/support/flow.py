@@ -61,6 +61,12 @@ class Watched:
         self.pairs = self._found(output)
         return output
 
+    def agrees(self, layer: Module | None, norm: Module | None) -> bool:
+        """Whether they are a pair in this pass, or the layer has no part in it. None is one that is gone."""
+        if layer is None or norm is None:
+            return False
+        return not self._calls[id(layer)] or any(one is layer and other is norm for one, other in self.pairs)
+
     def _layer_ended(self, layer: Module, args: Args, output: Tensor) -> None:
         self._calls[id(layer)] += 1
         self._made[_address(output)] = len(self._held)
@@ -127,6 +133,15 @@ class Way:
         for name in self._names:
             at = part(at, name) if at is not None else None
         return at if at is to else None
+
+
+def form_of_call(args: Args, kwargs: Kwargs) -> object:
+    """Equal for calls with which a model may be expected to compute the same from other numbers."""
+    return tuple(map(_form, args)), tuple((name, _form(kwargs[name])) for name in sorted(kwargs))
+
+
+def _form(value: object) -> object:
+    return value if value is None or isinstance(value, (bool, str)) else type(value)
 
 
 def layers_with_bias(torch: ModuleType, root: Module) -> list[Module]:
