@@ -151,7 +151,7 @@ def test_a_dataset_that_draws_is_not_proven_the_same(draw: Callable[[], float]) 
             draw()
             return index
 
-    reason, _ = sampling_proof._examine(torch, Drawing(), 8, None)
+    reason, _ = sampling_proof.prove_deterministic(torch, Drawing(), 8)
     assert reason == "drawing a sample of Drawing draws random numbers"
 
 

@@ -30,6 +30,7 @@ class OutputWatch:
         for number in (1, 2, *forked.turned_aside):
             os.dup2(self._output, number)
         if forked.turned_aside:
+            gc.unfreeze()  # what is frozen is not listed
             kinds = (io.BufferedWriter, io.TextIOWrapper)
             self._buffers += [one for one in gc.get_objects() if type(one) in kinds]
         self.begin()
