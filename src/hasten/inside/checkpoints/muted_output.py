@@ -116,13 +116,15 @@ class Files:
         return open
 
     def _saving(self, original: Call) -> Call:
-        def save(thing: object, *given: Any, **more: Any) -> Any:
-            file = next(iter((*given, *more.values())), None)
+        """Of a thing and a file, both by position or by name."""
+
+        def save(*given: Any, **more: Any) -> Any:
+            file = given[1] if len(given) > 1 else more.get("f", more.get("filename"))
             if isinstance(file, (str, os.PathLike)):
                 self._writes(os.path.abspath(os.fsdecode(file)))
                 if self.playing:
                     return None
-            return original(thing, *given, **more)
+            return original(*given, **more)
 
         return save
 
