@@ -1,4 +1,8 @@
-"""The first steps after a restart were done before: what the script fetches is compared with what it was."""
+"""The first steps after a restart were done before: what the script fetches is compared with what it was.
+
+As far as the script's next look at a clock: from there on it may rightly fetch something else, as where it
+prints every few seconds, or averages the times of its steps.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +47,8 @@ def _values(tail: bytes) -> list[Any]:
         try:
             value, at = decoded(tail, at + 1)
         except Diverged:
+            break
+        if kind == script_journal.CLOCK:
             break
         if kind == script_journal.VALUE:
             found.append(value)
