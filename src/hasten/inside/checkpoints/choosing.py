@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,14 +26,16 @@ class Chosen:
     segments: list[tuple[int, int, int]] = field(default_factory=list)
 
 
-def choose(folder: str, job: Job) -> Chosen | None:
-    """None where there is none yet. Raises Cannot where there are only damaged ones, or another script's."""
+def choose(folder: str, job: Job, home: str) -> Chosen | None:
+    """None where there is none yet. Raises Cannot where there are only damaged ones, or another script's.
+    ``home``: the folder that the run begins in.
+    """
     steps = store.steps_in(folder)
     for step in steps:
         path = store.path_of(folder, step)
         try:
             checkpoint = store.read(folder, step)
-            _check_same(checkpoint.header["made_by"], job, folder)
+            _check_same(checkpoint.header["made_by"], job, folder, home)
             segments = [(s, size, crc) for s, size, crc in checkpoint.header["segments"]]
             journal = store.read_segments(folder, segments)
         except Damaged as error:
@@ -49,7 +50,7 @@ def choose(folder: str, job: Job) -> Chosen | None:
     return None
 
 
-def made_by(job: Job, sources: SourceFiles, digests: dict[str, str]) -> dict[str, Any]:
+def made_by(job: Job, sources: SourceFiles, digests: dict[str, str], home: str) -> dict[str, Any]:
     """What must be the same when a run is continued. ``digests``: of files, those that are new are added; one
     that is changed later is not what runs.
     """
@@ -59,7 +60,7 @@ def made_by(job: Job, sources: SourceFiles, digests: dict[str, str]) -> dict[str
         "script": job.argv[0],
         "arguments": list(job.argv[1:]),
         "module": job.module,
-        "folder": os.getcwd(),
+        "folder": home,
         "sources": digests,
         "python": sys.version.split()[0],
         "torch": str(getattr(sys.modules.get("torch"), "__version__", "")),
@@ -68,12 +69,12 @@ def made_by(job: Job, sources: SourceFiles, digests: dict[str, str]) -> dict[str
     }
 
 
-def _check_same(made: dict[str, Any], job: Job, folder: str) -> None:
+def _check_same(made: dict[str, Any], job: Job, folder: str, home: str) -> None:
     now: dict[str, Any] = {
         "script": job.argv[0],
         "arguments": list(job.argv[1:]),
         "module": job.module,
-        "folder": os.getcwd(),
+        "folder": home,
         "python": sys.version.split()[0],
         "processes": 1,
         "plan": _plan_words(job),

@@ -52,11 +52,12 @@ class Keeper:
         self._optimizers: list[weakref.ref[Any]] = []
         self._models: list[weakref.ref[Any]] = []  # those called
         self._own: dict[str, bool] = {}
-        self._digests: dict[str, str] = {}  # of the script's files, as they were first seen
+        self._home, digests = os.getcwd(), dict[str, str]()  # the script may go elsewhere, and change
+        self._made_by = lambda: made_by(job, sources, digests, self._home)
         self._muted: Muted | None = None
-        self._last_steps, self._last_time = 0, time.perf_counter()
-        self._tail_time = self._last_time
-        self._looked, self._stopped, self._tries = False, False, 0
+        self._last_steps = self._tries = 0
+        self._last_time = self._tail_time = time.perf_counter()
+        self._looked = self._stopped = False
         self._clock = time.perf_counter
         self.plays = False  # the script is on its way to the last checkpoint
         self.on_landing: Callable[[], None] = lambda: None
@@ -69,14 +70,14 @@ class Keeper:
             os.makedirs(folder, mode=0o700, exist_ok=True)
             self._lock = store.lock(folder)
             store.remove_unfinished(folder)
-            self._chosen = choose(folder, self._job)
+            self._chosen = choose(folder, self._job, self._home)
         except OSError as error:
             self._stop(Cannot(f"{folder} cannot be used for checkpoints: {error.strerror}"))
         except Cannot as error:
             self._stop(error)
         chosen = self._chosen
         self.plays = chosen is not None
-        made_by(self._job, self._sources, self._digests)  # what runs, not what the files become meanwhile
+        self._made_by()  # what runs, not what the files become meanwhile
         self._files = Files(self._seams, chosen is not None, self._stop)
         self._background = Background(folder, self._asked.keep, chosen.segments if chosen is not None else [])
         self._writer = Writer(len(chosen.journal) if chosen is not None else 0)
@@ -166,7 +167,7 @@ class Keeper:
         now = self._clock()
         if not self._looked:
             self._looked = True
-            made_by(self._job, self._sources, self._digests)
+            self._made_by()
             self._images.first_look(frame, self._living())
         if self._background.lost:
             self._course.off = True
@@ -198,7 +199,7 @@ class Keeper:
             "files": self._files.positions(),
             "saved": self._files.saved(),
             "drawn": self._course.drawn,
-            "made_by": made_by(self._job, self._sources, self._digests),
+            "made_by": self._made_by(),
         }
         self._last_steps, self._last_time = self._recording.steps, self._clock()
         self._background.submit(self._recording.steps, image, self._writer.take())
