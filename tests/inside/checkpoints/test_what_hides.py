@@ -11,7 +11,7 @@ from _pytest.mark import ParameterSet
 from .restarting import continued, ended, kept, killed
 
 BEGINNING = """
-import io, itertools, tempfile, torch
+import io, itertools, os, tempfile, torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset, WeightedRandomSampler
 torch.manual_seed(0)
@@ -81,6 +81,19 @@ def use(step):
     scaler.step(optimizer)
     scaler.update()
 train(use)
+show(model)
+""",
+    "another folder, and an optimizer's state in a variable": """
+os.makedirs("below", exist_ok=True)
+os.chdir("below")
+adam = torch.optim.AdamW(model.parameters(), lr=0.01)
+def use(step):
+    global last
+    if step == 20:
+        last = {"model": model.state_dict(), "optimizer": adam.state_dict()}
+    if step == 50:  # the same tensors as the optimizer's
+        adam.load_state_dict(last["optimizer"])
+train(use, optimizer=adam)
 show(model)
 """,
     "a log that is read": """

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass, field
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .cannot import Cannot, Diverged
 from .heap import Found, Heap, text_of
+from .tensor_bytes import address_of, bytes_of, crc_of, unexpanded
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -48,7 +48,7 @@ class Images:
             if path not in found.trained and tensor.layout == self._torch.strided:
                 data = bytes_of(self._torch, tensor)
                 if data.numel() >= _BIG:
-                    self._first[_address(data)] = _crc(data)
+                    self._first[address_of(data)] = crc_of(data)
 
     def take(self, found: Found, optimizers: list[Any]) -> Image:
         """A copy of everything that was found. Raises Cannot."""
@@ -85,12 +85,12 @@ class Images:
 
     def _storage(self, tensor: Tensor, taken: _Taken, trained: bool) -> int:
         data = bytes_of(self._torch, tensor)
-        key = _address(data)
+        key = address_of(data)
         if key in taken.numbers and data.numel():
             return taken.numbers[key]
         number = taken.numbers[key] = len(taken.about)
         taken.kept.append(data)
-        crc = _crc(data) if key in self._first and not trained else None
+        crc = crc_of(data) if key in self._first and not trained else None
         same = crc is not None and self._first[key] == crc
         taken.about.append({"bytes": data.numel(), "crc": crc if same else None})
         taken.copies.append(data[:0].cpu() if same else data.to("cpu", copy=True))
@@ -140,6 +140,7 @@ class Restoring:
     def __init__(self, torch: ModuleType, header: dict[str, Any], body: memoryview) -> None:
         self._torch, self._header = torch, header
         self._storages: list[Tensor | None] = []
+        self._held: dict[str, Tensor] = {}  # put back, by description: states may be among them
         at = 0
         for about in header["storages"]:
             if about["crc"] is not None:
@@ -167,7 +168,9 @@ class Restoring:
         self._compare(found)
         with self._torch.no_grad():
             for path, about in self._header["tensors"].items():
-                self._fill(path, found.tensors[path], about)
+                tensor = found.tensors[path]
+                self._fill(path, tensor, about)
+                self._held[_place(about)] = tensor.detach() if tensor.requires_grad else tensor
             for optimizer, kept in zip(optimizers, self._header["optimizers"], strict=True):
                 self._fill_state(optimizer, kept)
 
@@ -214,7 +217,7 @@ class Restoring:
             )
         if storage is None:
             data, was = bytes_of(self._torch, tensor), self._header["storages"][about["storage"]]
-            if data.numel() != was["bytes"] or _crc(data) != was["crc"]:
+            if data.numel() != was["bytes"] or crc_of(data) != was["crc"]:
                 raise Diverged(f"{path} has other values than it had")
             return
         made = self.made(about)
@@ -225,7 +228,7 @@ class Restoring:
             bytes_of(self._torch, tensor).copy_(storage)
             return
         with self._torch.inference_mode(tensor.is_inference()):
-            _unexpanded(tensor.detach()).copy_(_unexpanded(made))
+            unexpanded(tensor.detach()).copy_(unexpanded(made))
 
     def made(self, about: dict[str, Any]) -> Tensor:
         """The tensor of that description, in main memory."""
@@ -248,11 +251,16 @@ class Restoring:
     def _unpacked(self, packed: dict[str, Any], here: Any) -> Any:
         if "t" in packed:
             about = packed["t"]
+            if _place(about) in self._held:
+                return self._held[_place(about)]
             made = self.made(about).clone(memory_format=self._torch.preserve_format)
             return made.to(about["device"])
         if "d" in packed:
-            inner = here if isinstance(here, dict) else {}
-            return {key: self._unpacked(part, inner.get(key)) for key, part in packed["d"]}
+            inner = here if isinstance(here, dict) else {}  # which the script may hold, too
+            parts = {key: self._unpacked(part, inner.get(key)) for key, part in packed["d"]}
+            inner.clear()
+            inner.update(parts)
+            return inner
         if "l" in packed:
             return [self._unpacked(part, None) for part in packed["l"]]
         if "u" in packed:
@@ -260,30 +268,6 @@ class Restoring:
         return packed["v"]
 
 
-def bytes_of(torch: ModuleType, tensor: Tensor) -> Tensor:
-    """All of a tensor's storage, as bytes; not copied."""
-    empty = torch.empty(0, dtype=torch.uint8, device=tensor.device)
-    data: Tensor = empty.set_(tensor.untyped_storage())
-    return data
-
-
-def _address(data: Tensor) -> tuple[int, int]:
-    return data.data_ptr(), data.numel()
-
-
-def _crc(data: Tensor) -> int:
-    return zlib.crc32(content_of(data.cpu()))
-
-
-def _unexpanded(tensor: Tensor) -> Tensor:
-    """Without repetitions of the same memory."""
-    for dimension, stride in enumerate(tensor.stride()):
-        if stride == 0 and tensor.shape[dimension] > 1:
-            tensor = tensor.narrow(dimension, 0, 1)
-    return tensor
-
-
-def content_of(data: Tensor) -> memoryview:
-    """Of bytes in main memory; not copied."""
-    array: Any = data.numpy()
-    return memoryview(array)
+def _place(about: dict[str, Any]) -> str:
+    """Equal for tensors that are the same memory, read in the same way."""
+    return repr([about.get(name) for name in ("storage", "dtype", "offset", "shape", "stride", "meta")])

@@ -13,6 +13,7 @@ from . import script_journal
 from .cannot import Diverged
 from .course import Course
 from .following import kept_of, loss_of
+from .played_steps import PlayedSteps
 from .random_numbers import set_torch_state
 from .script_journal import Reader
 from .stand_ins import StandIns
@@ -37,7 +38,6 @@ class Playing:
         self._course_of, self._reader, self._boundary = course, reader, boundary
         self._land, self._fail = land, fail
         self._zeros: dict[int, tuple[Any, Any]] = {}
-        self._gradients: list[tuple[Any, Any]] = []
         self._began = False  # something was not computed
         self.steps = 0
         self.clocks: dict[Any, Any] = {}
@@ -49,7 +49,7 @@ class Playing:
 
     def torch_came(self, torch: ModuleType) -> None:
         self._torch, self._course = torch, self._course_of()
-        self._stand_ins = StandIns(torch)
+        self._stand_ins, self._played_steps = StandIns(torch), PlayedSteps(torch)
 
     def forget(self) -> None:
         """All tensors of its own but one, which graphs from before lead to."""
@@ -178,18 +178,11 @@ class Playing:
             original(*given, **more)
 
     def step_begins(self, optimizer: Any) -> None:
-        """What has no gradient is not moved."""
         self._began = True
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    self._gradients.append((parameter, parameter.grad))
-                    parameter.grad = None
+        self._played_steps.begin(optimizer)
 
     def step_ends(self, optimizer: Any) -> None:
-        for parameter, gradient in self._gradients:
-            parameter.grad = gradient
-        self._gradients = []
+        self._played_steps.end(optimizer)
         self._next(script_journal.STEP)
         self.steps += 1
         if self._reader.exhausted and self._boundary == "step":

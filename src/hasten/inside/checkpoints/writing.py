@@ -10,7 +10,8 @@ from typing import Any
 
 from ...saying import say
 from . import store
-from .image import Image, content_of
+from .image import Image
+from .tensor_bytes import content_of
 
 
 class Background:
