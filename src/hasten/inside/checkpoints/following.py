@@ -7,12 +7,13 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from ...saying import say
 from . import script_journal
 from .course import Course
+from .large_values import LARGE, Large
 from .random_numbers import torch_state
 from .script_journal import Writer
 
-_LARGE = 2**22  # bytes of an array from which on only its checksum is kept
 _WITHOUT_LOADER = 3  # steps without a batch from a loader
 
 
@@ -23,6 +24,8 @@ class Recording:
         self._course_of, self._writer, self._boundary = course, writer, boundary
         self.steps = 0
         self.went_backward = False
+        self._computed = False  # a forward pass, by this process
+        self._too_large: set[tuple[str, int]] = set()  # kinds and sizes of what the journal has not
         self._since_batch = self._since_boundary = 0  # steps
         self._state: bytes | None = None  # after the last forward pass, where any drew numbers
         self.check: Callable[[object], None] | None = None  # a fetched value is the one that it was before
@@ -47,8 +50,25 @@ class Recording:
         kept = kept_of(name, value)
         if self.check is not None:
             self.check(kept)
-        self._add(script_journal.VALUE, kept)
+        self._add(script_journal.VALUE, self._fitting(kept) if isinstance(kept, Large) else kept)
         return value
+
+    def _fitting(self, kept: Large) -> object:
+        """What the journal gets of it. Before anything was computed, it will be the same again."""
+        size = len(kept.data)
+        if not self._computed:
+            return kept.summed()
+        packed = kept.packed() if (kept.kind, size) not in self._too_large else None
+        if packed is not None:
+            return packed
+        if not self._too_large:
+            say(
+                f"hasten: the script fetches {size:,} bytes at once ({kept.kind}), which the journal has no "
+                "room for: if they come from what is trained, this training cannot be continued from a "
+                "checkpoint"
+            )
+        self._too_large.add((kept.kind, size))
+        return kept.summed()
 
     def clock(self, original: Any) -> Any:
         value = original() + self.ahead.get(original, 0)
@@ -62,6 +82,7 @@ class Recording:
         return path
 
     def forward(self, original: Any, module: Any, given: Any, more: Any) -> Any:
+        self._computed = True
         with self._course:
             before = torch_state(self._torch)
             self.settle(before)
@@ -127,16 +148,10 @@ def kept_of(name: str, value: Any) -> Any:
     """What is written of a fetched value."""
     if name == "numpy":
         data = value.tobytes()
-        return data if len(data) <= _LARGE else summed(data)
+        return data if len(data) <= LARGE else Large(data, f"array of {value.dtype}")
     if isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, complex):
         return [value.real, value.imag]
     text = json.dumps(value, default=str)
-    return value if len(text) <= _LARGE else summed(text.encode())
-
-
-def summed(data: bytes) -> dict[str, int]:
-    import zlib
-
-    return {"bytes": len(data), "crc": zlib.crc32(data)}
+    return value if len(text) <= LARGE else Large(text.encode(), "list", is_text=True)

@@ -6,11 +6,14 @@ prints every few seconds, or averages the times of its steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 from . import script_journal
 from .cannot import Diverged
+from .heap import text_of
+from .large_values import Large
 from .playing import same
 from .script_journal import decoded
 
@@ -21,35 +24,33 @@ class Repeated:
     """``tail``: the journal of these steps, as far as it was written."""
 
     def __init__(self, tail: bytes, recording: Any, stop: Callable[[Exception], None]) -> None:
-        self._values = _values(tail)
+        self._values = islice(_values(tail), _MOST)
         self._recording, self._stop = recording, stop
-        self._at = 0
 
     def check(self, kept: object) -> None:
-        if self._at >= len(self._values):
-            self._recording.check = None
-            return
-        before = self._values[self._at]
-        self._at += 1
-        if not same(kept, before):
-            self._stop(
-                Diverged(
-                    f"after the restart the script read {kept} from a tensor, where it had read {before}"
+        for before in self._values:
+            if isinstance(kept, Large):
+                kept = kept.as_kept(before)
+            if not same(kept, before):
+                self._stop(
+                    Diverged(
+                        f"after the restart the script read {text_of(kept)} from a tensor, where it had read "
+                        f"{text_of(before)}"
+                    )
                 )
-            )
+            return
+        self._recording.check = None
 
 
-def _values(tail: bytes) -> list[Any]:
-    found: list[Any] = []
+def _values(tail: bytes) -> Iterator[Any]:
     at = 0
-    while at < len(tail) and len(found) < _MOST:
+    while at < len(tail):
         kind = tail[at : at + 1]
         try:
             value, at = decoded(tail, at + 1)
         except Diverged:
-            break
+            return
         if kind == script_journal.CLOCK:
-            break
+            return
         if kind == script_journal.VALUE:
-            found.append(value)
-    return found
+            yield value

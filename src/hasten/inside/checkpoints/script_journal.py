@@ -13,6 +13,7 @@ import struct
 from typing import Any
 
 from .cannot import Cannot, Diverged
+from .large_values import Packed
 
 FORWARD, BACKWARD, GRADIENTS, STEP, BATCH, VALUE, CLOCK, FOLDER = (
     b"F",
@@ -103,7 +104,7 @@ class Reader:
 
 
 def encoded(value: object) -> bytes:
-    """Of None, numbers, text, bytes and what JSON can say."""
+    """Of None, numbers, text, bytes, what JSON can say, and what was compressed."""
     kind = type(value)
     if value is None:
         return b"0"
@@ -115,6 +116,8 @@ def encoded(value: object) -> bytes:
         return b"i" + _WHOLE.pack(value)
     if kind is bytes:
         return b"b" + _LENGTH.pack(len(value)) + value  # type: ignore[arg-type, operator]
+    if isinstance(value, Packed):
+        return (b"Z" if value.is_text else b"z") + _LENGTH.pack(len(value.data)) + value.data
     text = json.dumps(value).encode()
     return b"j" + _LENGTH.pack(len(text)) + text
 
@@ -136,4 +139,6 @@ def decoded(content: bytes, at: int) -> tuple[Any, int]:
     data = content[at : at + length]
     if len(data) < length:
         raise Diverged("the journal ends in the middle of a record")
+    if kind in (b"z", b"Z"):
+        return Packed(data, kind == b"Z").value(), at + length
     return data if kind == b"b" else json.loads(data), at + length
