@@ -62,6 +62,10 @@ class Course:
         """Whether what happens now is in no part of the course."""
         return self.off or threading.get_ident() != self._thread
 
+    def aside(self) -> bool:
+        """Whether what happens now is in a part of the course that is not looked into."""
+        return self.depth > 0 and not self.elsewhere()
+
     def __enter__(self) -> None:
         self.depth += 1
 

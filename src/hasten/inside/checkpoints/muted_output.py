@@ -20,6 +20,9 @@ from typing import IO, TYPE_CHECKING, Any
 from ..package import PACKAGE
 from ..seams import when_it_comes
 from .cannot import Diverged
+from .later_files import LaterFiles, check_there
+from .unnamed_copies import UnnamedCopies
+from .written_list import WrittenList
 
 if TYPE_CHECKING:
     from ..seams import Call, Seams
@@ -30,7 +33,8 @@ _MACHINERY = (
     *("/triton/", "/torch/utils/cpp_extension.py", PACKAGE + os.sep),
 )
 _MANY = 1000  # files opened, after which those closed are forgotten
-_LEFT = ("remove", "unlink", "rename", "replace", "rmdir", "truncate", "link", "symlink")
+_LEFT = ("remove", "unlink", "rmdir", "truncate")
+_RENAMING = ("rename", "replace", "link", "symlink")
 
 
 class Muted:
@@ -53,13 +57,23 @@ class Muted:
 
 
 class Files:
-    """Files that the script has open for writing. ``playing``: none of them is written to."""
+    """Files that the script has open for writing. ``playing``: none of them is written to. ``aside``: whether
+    what is written now does not depend on the training, as where samples are made.
+    """
 
-    def __init__(self, seams: Seams, playing: bool, stop: Callable[[Exception], None]) -> None:
+    def __init__(
+        self,
+        seams: Seams,
+        playing: bool,
+        stop: Callable[[Exception], None],
+        written: WrittenList,
+        aside: Callable[[], bool],
+    ) -> None:
         self.playing = playing
-        self._stop = stop
+        self._stop, self._written, self._aside = stop, written, aside
+        self._copies = UnnamedCopies()
         self._saved: set[str] = set()  # written so far
-        self._later: set[str] = set()  # written after the checkpoint, by the run that is continued
+        self._later = LaterFiles(stop)
         self._written_on: dict[str, int] = {}  # of these, those that were only added to: a descriptor of ours
         self._open: list[tuple[weakref.ref[Any], str]] = []
         self._seams = seams
@@ -67,10 +81,16 @@ class Files:
     def install(self) -> None:
         self._seams.replace(builtins, "open", self._opening)
         self._seams.replace(io, "open", self._opening)
+        for name in _RENAMING:
+            self._seams.replace(os, name, self._renaming)
         if self.playing:
             for name in _LEFT:
                 self._seams.replace(os, name, self._leaving)
             self._seams.replace(os, "mkdir", self._making)
+            for name in ("listdir", "scandir"):
+                self._seams.replace(os, name, self._listing)
+        else:
+            self._written.clear()
 
     def install_saves(self, torch: Any) -> None:
         """Weights that are not yet put back must not get into a file: what writes it past ``open``."""
@@ -99,12 +119,15 @@ class Files:
             if isinstance(file, int) or by_machinery(sys._getframe(1)):
                 return original(file, mode, *given, **more)
             path = os.path.abspath(os.fsdecode(file))
-            if not set(mode) & set("wax+"):
+            if not set(mode) & set("wa"):
                 self._reads(path)
-                return original(file, mode, *given, **more)
-            self._writes(path)
+                if not set(mode) & set("x+"):
+                    return original(file, mode, *given, **more)
+            self._writes(path, adds="a" in mode)
             if not self.playing or not _is_plain(path):
                 opened = original(file, mode, *given, **more)
+            elif "+" in mode:
+                opened = self._copy_of(original, path, mode, given, more)
             else:
                 opened = original(os.devnull, mode.replace("x", "w"), *given, **more)
             with suppress(TypeError):
@@ -114,6 +137,12 @@ class Files:
             return opened
 
         return open
+
+    def _copy_of(self, original: Any, path: str, *how: Any) -> Any:
+        try:
+            return self._copies.opened(original, path, *how)
+        except Diverged as error:
+            self._stop(error)
 
     def _saving(self, original: Call) -> Call:
         """Of a thing and a file, both by position or by name."""
@@ -136,26 +165,46 @@ class Files:
 
         return leave
 
+    def _renaming(self, original: Call) -> Call:
+        def rename(src: Any, dst: Any, *given: Any, **more: Any) -> Any:
+            if by_machinery(sys._getframe(1)):
+                return original(src, dst, *given, **more)
+            if not os.path.isdir(src):
+                self._reads(os.path.abspath(os.fsdecode(src)))
+                self._writes(os.path.abspath(os.fsdecode(dst)))
+            return None if self.playing else original(src, dst, *given, **more)
+
+        return rename
+
+    def _listing(self, original: Call) -> Call:
+        def listing(path: Any = ".") -> Any:
+            caller = sys._getframe(1)
+            deletes = caller.f_code.co_filename.endswith("/shutil.py")
+            if not (path is None or isinstance(path, int) or deletes or by_machinery(caller)):
+                self._later.is_listed(os.path.abspath(os.fsdecode(path)))
+            return original(path)
+
+        return listing
+
     def _making(self, original: Call) -> Call:
         def mkdir(path: Any, *given: Any, **more: Any) -> Any:
             return None if self.playing and os.path.isdir(path) else original(path, *given, **more)
 
         return mkdir
 
-    def _writes(self, path: str) -> None:
+    def _writes(self, path: str, adds: bool = False) -> None:
         self._end_where_written(path)
         self._saved.add(path)
-        self._later.discard(path)
+        if adds:
+            self._later.is_added_to(path)
+        else:
+            self._later.drop(path)
+        if not (self.playing or self._aside()):
+            self._written.add(path)
 
     def _reads(self, path: str) -> None:
         self._end_where_written(path)
-        if path in self._later:
-            self._stop(
-                Diverged(
-                    f"the script reads {path}, which the run that ended wrote after the checkpoint, and "
-                    "has not been written again yet"
-                )
-            )
+        self._later.is_read(path)
 
     def _end_where_written(self, path: str) -> None:
         """What comes behind is of the run that ended: the script is not to read it."""
@@ -167,7 +216,12 @@ class Files:
                 file.flush()
         os.ftruncate(descriptor, os.lseek(descriptor, 0, os.SEEK_CUR))
         os.close(descriptor)
-        self._later.discard(path)
+        self._later.drop(path)
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps, for ``go_on``."""
+        later = {"written": self._written.position(), "later": self._later.names()}
+        return {"files": self.positions(), "saved": self.saved(), **later}
 
     def saved(self) -> dict[str, list[int]]:
         """Size and time of each file that was written and is there."""
@@ -183,9 +237,14 @@ class Files:
                 found[path] = file.buffer.tell() if hasattr(file, "buffer") else file.tell()
         return found
 
-    def go_on(self, positions: dict[str, int], saved: dict[str, list[int]]) -> None:
-        """From here on files are written. Raises Diverged."""
-        self._later = {path for path in self._saved if _size_and_time(path) != saved.get(path, [])}
+    def go_on(self, header: dict[str, Any], temporary: list[str]) -> None:
+        """From here on files are written. ``temporary``: folders. Raises Diverged."""
+        positions, saved = header["files"], header["saved"]
+        check_there(saved, temporary)
+        self._copies.check()
+        changed = {path for path in self._saved if _size_and_time(path) != saved.get(path, [])}
+        written = self._written.since(header.get("written", 0)) - (self._saved & set(saved))
+        self._later.begin(changed | written | set(header.get("later", ())), saved)
         for file, path in self._living():
             if not _is_plain(path):
                 continue

@@ -42,6 +42,7 @@ class Playing:
         self._zeros: dict[int, tuple[Any, Any]] = {}
         self._began = False  # something was not computed
         self.steps = 0
+        self.temporary: list[str] = []  # folders
         self.clocks: dict[Any, Any] = {}
         self.optimizers: Callable[[], list[Any]] = list
 
@@ -116,6 +117,7 @@ class Playing:
         path = self._next(script_journal.FOLDER)
         with self._course_of():
             os.makedirs(path, mode=0o700, exist_ok=True)
+        self.temporary.append(path)
         return path
 
     def ahead(self) -> dict[Any, Any]:

@@ -37,6 +37,7 @@ from .seams_of_course import SeamsOfCourse
 from .stopping import Stopping
 from .unnamed_tensors import GivenToWorkers, digests_of_others
 from .writing import Background
+from .written_list import WrittenList
 
 _TAIL_SECONDS = 5.0
 _TRIES = 20  # ends of steps at which something could still be gone backward through
@@ -78,10 +79,10 @@ class Keeper:
         chosen = self._chosen
         self.plays = chosen is not None
         self._made_by()  # what runs, not what the files become meanwhile
-        self._files = Files(self._seams, chosen is not None, self._stop)
         self._background = Background(folder, self._asked.keep, chosen.segments if chosen is not None else [])
         self._writer = Writer(len(chosen.journal) if chosen is not None else 0)
         self._course = Course(None, self._mode(chosen))
+        self._files = Files(self._seams, self.plays, self._stop, WrittenList(folder), self._course.aside)
         self._stopping = Stopping(self._waits)
         self._stopping.install(self._seams)
         seed_before_imports(self._asked.seed)
@@ -196,8 +197,7 @@ class Keeper:
             "boundary": kind,
             "random": digests(self._torch),
             "others": sorted(digest for digest, _ in self._others(found)),
-            "files": self._files.positions(),
-            "saved": self._files.saved(),
+            **self._files.state(),
             "drawn": self._course.drawn,
             "made_by": self._made_by(),
         }
@@ -227,7 +227,7 @@ class Keeper:
                 compare_samples(header["drawn"], self._course.drawn)
                 self._put_back(chosen.checkpoint)
                 self._compare_others(Counter(header["others"]))
-                self._files.go_on(header["files"], header["saved"])
+                self._files.go_on(header, self._playing.temporary)
         except Exception as error:
             self._stop(error)
         self._unmute()

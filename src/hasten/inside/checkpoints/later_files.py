@@ -1,0 +1,60 @@
+"""Files that are as the run that ended left them, later than the checkpoint that is gone on from.
+
+The script is not to go by them before it has written them again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+
+from .cannot import Diverged
+
+_WROTE = "which the run that ended wrote after the checkpoint"
+
+
+class LaterFiles:
+    """``stop`` gets why the run must end, and does not return."""
+
+    def __init__(self, stop: Callable[[Exception], None]) -> None:
+        self._stop = stop
+        self._changed: set[str] = set()
+        self._new: set[str] = set()  # among them: that were not there at the checkpoint, as far as is known
+
+    def begin(self, changed: Iterable[str], before: Iterable[str]) -> None:
+        """``before``: those that were there."""
+        self._changed = {path for path in changed if os.path.lexists(path)}
+        self._new = self._changed - set(before)
+
+    def names(self) -> list[str]:
+        return sorted(self._changed)
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._changed
+
+    def drop(self, path: str) -> None:
+        """It was written again, or is as it was."""
+        self._changed.discard(path)
+        self._new.discard(path)
+
+    def is_read(self, path: str) -> None:
+        if path in self._changed:
+            self._stop(Diverged(f"the script reads {path}, {_WROTE}, and has not been written again yet"))
+
+    def is_added_to(self, path: str) -> None:
+        if path in self._new:
+            self._stop(Diverged(f"the script adds to {path}, {_WROTE} for the first time"))
+
+    def is_listed(self, folder: str) -> None:
+        for path in self._new:
+            if os.path.dirname(path) == folder:
+                self._stop(Diverged(f"the script lists {folder}, where {path} is, {_WROTE}"))
+
+
+def check_there(saved: Iterable[str], folders: list[str]) -> None:
+    """Raises Diverged where a file in a temporary folder is gone: it was taken away with the run."""
+    for path in saved:
+        if any(path.startswith(folder + os.sep) for folder in folders) and not os.path.lexists(path):
+            raise Diverged(
+                f"{path} is gone: the run that ended took away the temporary folder that it had saved it in"
+            )
