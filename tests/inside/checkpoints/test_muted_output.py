@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
@@ -116,7 +117,7 @@ def test_a_file_that_is_mapped_to_be_written_to_is_named(tmp_path: Path, seams: 
     changed[0] = 1
     changed.flush()
     assert (tmp_path / "data").read_bytes() == bytes(8)
-    header = {"files": {}, "saved": {}}
+    header: dict[str, Any] = {"files": {}, "saved": {}}
     with pytest.raises(Diverged, match="data is mapped into memory to be written to"):
         files.go_on(header, [])
     del changed

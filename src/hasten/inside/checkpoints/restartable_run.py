@@ -10,6 +10,7 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
@@ -54,7 +55,7 @@ class Keeper:
         self._models: list[weakref.ref[Any]] = []  # those called
         self._own: dict[str, bool] = {}
         self._home, digests = os.getcwd(), dict[str, str]()  # the script may go elsewhere, and change
-        self._made_by = lambda: made_by(job, sources, digests, self._home)
+        self._made_by = partial(made_by, job, sources, digests, self._home)
         self._muted: Muted | None = None
         self._last_steps = self._tries = 0
         self._last_time = self._tail_time = time.perf_counter()
@@ -251,8 +252,7 @@ class Keeper:
 
     def _others(self, found: Found, *ours: Any) -> list[tuple[int, str]]:
         graphs = saved_in_graphs(found.tensors.values())  # which nothing can go through without being told
-        states = [one.state for one in self._living()]
-        return digests_of_others(self._torch, found, states, (*ours, *graphs))
+        return digests_of_others(self._torch, found, (one.state for one in self._living()), (*ours, *graphs))
 
     def _compare_others(self, before: Counter[int]) -> None:
         """What no name leads to was not put back."""
