@@ -57,7 +57,7 @@ def continued(tmp_path: Path) -> Iterator[Files]:
     """A restart that has come to a checkpoint: ``there`` was there, and ``new`` was written after it."""
     before, there, new = Seams(), tmp_path / "there", tmp_path / "new"
     written = files_of(before, tmp_path, playing=False)
-    written.install()
+    written.install(lambda path: path == __file__)
     there.write_text("1")
     header = written.state()
     (tmp_path / "other").write_text("1")
@@ -65,7 +65,7 @@ def continued(tmp_path: Path) -> Iterator[Files]:
     before.undo_all()
     after = Seams()
     files = files_of(after, tmp_path, playing=True)
-    files.install()
+    files.install(lambda path: path == __file__)
     there.write_text("played")
     files.go_on(header, [])
     yield files
@@ -83,8 +83,9 @@ def continued(tmp_path: Path) -> Iterator[Files]:
         (lambda path: glob.glob(f"{path.parent}/*"), "lists {}, where {}/new is"),
         (lambda path: os.listdir(path.parent), "lists {}, where {}/new is"),
         (lambda path: list(os.walk(path.parent)), "lists {}, where {}/new is"),
+        (lambda path: list(path.parent.glob("*")), "lists {}, where {}/new is"),
     ],
-    ids=["read", "append", "change", "copy", "rename", "glob", "listdir", "walk"],
+    ids=["read", "append", "change", "copy", "rename", "glob", "listdir", "walk", "pathlib"],
 )
 @pytest.mark.usefixtures("continued")
 def test_what_was_written_after_the_checkpoint_is_not_gone_by(
@@ -103,6 +104,11 @@ def test_what_is_written_again_is_read(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["new", "there", "written"]
 
 
+@pytest.mark.usefixtures("continued")
+def test_a_library_lists_what_it_likes(tmp_path: Path) -> None:
+    shutil.rmtree(tmp_path)
+
+
 def test_what_is_not_written_again_is_still_later_at_the_next_checkpoint(
     tmp_path: Path, continued: Files
 ) -> None:
@@ -112,7 +118,7 @@ def test_what_is_not_written_again_is_still_later_at_the_next_checkpoint(
 def test_a_file_that_is_mapped_to_be_written_to_is_named(tmp_path: Path, seams: Seams) -> None:
     (tmp_path / "data").write_bytes(bytes(8))
     files = files_of(seams, tmp_path, playing=True)
-    files.install()
+    files.install(lambda path: path == __file__)
     changed = numpy.memmap(tmp_path / "data", dtype=numpy.uint8, mode="r+")
     changed[0] = 1
     changed.flush()

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from types import FrameType
 
 from .cannot import Diverged
 
+_LISTING = ("/glob.py", "/pathlib.py", "/os.py", "<frozen os>", "/pathlib/_local.py", "/pathlib/_abc.py")
 _WROTE = "which the run that ended wrote after the checkpoint"
 
 
@@ -58,3 +60,10 @@ def check_there(saved: Iterable[str], folders: list[str]) -> None:
             raise Diverged(
                 f"{path} is gone: the run that ended took away the temporary folder that it had saved it in"
             )
+
+
+def is_asked_by(frame: FrameType | None, is_local: Callable[[str], bool]) -> bool:
+    """Whether it is the script that lists a folder, and may go by it: libraries tidy up."""
+    while frame is not None and frame.f_code.co_filename.endswith(_LISTING):
+        frame = frame.f_back
+    return frame is not None and is_local(frame.f_code.co_filename)

@@ -14,13 +14,14 @@ import sys
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType, ModuleType
 from typing import IO, TYPE_CHECKING, Any
 
 from ..package import PACKAGE
 from ..seams import when_it_comes
 from .cannot import Diverged
-from .later_files import LaterFiles, check_there
+from .later_files import LaterFiles, check_there, is_asked_by
 from .unnamed_copies import UnnamedCopies
 from .written_list import WrittenList
 
@@ -78,7 +79,9 @@ class Files:
         self._open: list[tuple[weakref.ref[Any], str]] = []
         self._seams = seams
 
-    def install(self) -> None:
+    def install(self, is_local: Callable[[str], bool]) -> None:
+        """``is_local``: whether a file is the script's own."""
+        self._is_local = is_local
         self._seams.replace(builtins, "open", self._opening)
         self._seams.replace(io, "open", self._opening)
         for name in _RENAMING:
@@ -89,6 +92,8 @@ class Files:
             self._seams.replace(os, "mkdir", self._making)
             for name in ("listdir", "scandir"):
                 self._seams.replace(os, name, self._listing)
+            for name in ("glob", "rglob", "iterdir"):  # which keep scandir from before, in some versions
+                self._seams.replace(Path, name, self._listing)
         else:
             self._written.clear()
 
@@ -177,12 +182,10 @@ class Files:
         return rename
 
     def _listing(self, original: Call) -> Call:
-        def listing(path: Any = ".") -> Any:
-            caller = sys._getframe(1)
-            deletes = caller.f_code.co_filename.endswith("/shutil.py")
-            if not (path is None or isinstance(path, int) or deletes or by_machinery(caller)):
+        def listing(path: Any = ".", *given: Any, **more: Any) -> Any:
+            if not (path is None or isinstance(path, int)) and is_asked_by(sys._getframe(1), self._is_local):
                 self._later.is_listed(os.path.abspath(os.fsdecode(path)))
-            return original(path)
+            return original(path, *given, **more)
 
         return listing
 
@@ -237,10 +240,10 @@ class Files:
                 found[path] = file.buffer.tell() if hasattr(file, "buffer") else file.tell()
         return found
 
-    def go_on(self, header: dict[str, Any], temporary: list[str]) -> None:
-        """From here on files are written. ``temporary``: folders. Raises Diverged."""
+    def go_on(self, header: dict[str, Any], made_again: list[str]) -> None:
+        """From here on files are written. ``made_again``: temporary folders. Raises Diverged."""
         positions, saved = header["files"], header["saved"]
-        check_there(saved, temporary)
+        check_there(saved, made_again)
         self._copies.check()
         changed = {path for path in self._saved if _size_and_time(path) != saved.get(path, [])}
         written = self._written.since(header.get("written", 0)) - (self._saved & set(saved))

@@ -42,7 +42,7 @@ class Playing:
         self._zeros: dict[int, tuple[Any, Any]] = {}
         self._began = False  # something was not computed
         self.steps = 0
-        self.temporary: list[str] = []  # folders
+        self.made_again: list[str] = []  # temporary folders
         self.clocks: dict[Any, Any] = {}
         self.optimizers: Callable[[], list[Any]] = list
 
@@ -115,9 +115,10 @@ class Playing:
     def temporary_folder(self, make: Callable[[], Any]) -> Any:
         """The same, made again if the run that ended took it away."""
         path = self._next(script_journal.FOLDER)
+        if not os.path.isdir(path):
+            self.made_again.append(path)
         with self._course_of():
             os.makedirs(path, mode=0o700, exist_ok=True)
-        self.temporary.append(path)
         return path
 
     def ahead(self) -> dict[Any, Any]:

@@ -90,7 +90,7 @@ class Keeper:
         self.course_seams = SeamsOfCourse(self._course, self._seams, self._give_up)
         self.course_seams.install_clocks(self._sources.is_local, self._skips_sleep)
         self.course_seams.install_temporary_folders()
-        self._files.install()
+        self._files.install(self._sources.is_local)
 
     def _skips_sleep(self) -> bool:
         return self._files.playing and threading.current_thread() is threading.main_thread()
@@ -228,7 +228,7 @@ class Keeper:
                 compare_samples(header["drawn"], self._course.drawn)
                 self._put_back(chosen.checkpoint)
                 self._compare_others(Counter(header["others"]))
-                self._files.go_on(header, self._playing.temporary)
+                self._files.go_on(header, self._playing.made_again)
         except Exception as error:
             self._stop(error)
         self._unmute()
