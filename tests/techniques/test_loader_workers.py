@@ -174,7 +174,7 @@ def test_the_loaders_options_are_the_scripts_again(started: Start) -> None:
     made = DataLoader(Squares(), batch_size=4)
     before = dict(vars(made))
     list(made)
-    assert {key: vars(made)[key] for key in before} == before
+    assert vars(made) == before
     assert made.num_workers == 0
     assert len(list(pickle.loads(pickle.dumps(made)))) == 6  # the workers that stay are not in it
     assert processes(copy.deepcopy(made)).isdisjoint(processes(made))

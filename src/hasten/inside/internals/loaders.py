@@ -24,6 +24,7 @@ LOADER_MADE = "check_worker_number_rationality"  # of a loader: what its ``__ini
 RESET = "_reset"  # a pass over the loader begins: (loader, first_iter)
 WORKER_LOOP = "_worker_loop"  # of ``worker_module``: all that a worker process does
 CREATE_FETCHER = "create_fetcher"  # of ``fetchers()``
+REBUILD_TENSOR = "rebuild_tensor"  # of ``tensors_received()``: (class, storage, how it is laid out)
 
 
 def iterator_kind() -> type[LoaderIterator]:
@@ -95,6 +96,55 @@ def pass_of(iterator: LoaderIterator) -> Iterator[object]:
 
 def put_pass(iterator: LoaderIterator, indices: Iterator[object]) -> None:
     vars(iterator)["_sampler_iter"] = indices
+
+
+def ask_later(iterator: LoaderIterator) -> None:
+    """A pass by workers that is about to begin asks its sampler for nothing before ``ask_ahead``."""
+    vars(iterator)["_prefetch_factor"] = 0
+
+
+def ask_ahead(iterator: LoaderIterator, factor: int) -> None:
+    """Have each worker make ``factor`` batches ahead."""
+    of_workers: Any = iterator
+    of_workers._prefetch_factor = factor
+    for _ in range(factor * workers_of(iterator)):
+        of_workers._try_put_index()
+
+
+def made_here(iterator: LoaderIterator, indices: object) -> object:
+    """The batch of these indices, made by this process."""
+    from torch.utils.data import _utils
+
+    pin: Any = _utils.pin_memory.pin_memory
+    batch: object = _fetcher(iterator, iterator._dataset, iterator._collate_fn, iterator._drop_last)(indices)
+    return pin(batch) if pins_memory(iterator) else batch
+
+
+def first_batch(loader: DataLoader[Any], most: int | None = None) -> Callable[[], object]:
+    """Makes the batch of the indices that its sampler gives first, ``most`` of them.
+
+    Raises StopIteration if there are none.
+    """
+    asked: Any = loader
+    indices = next(iter(asked._index_sampler))
+    if most is not None and asked._auto_collation:
+        indices = list(indices)[:most]
+    fetch = _fetcher(asked, asked.dataset, asked.collate_fn, asked.drop_last)
+    return lambda: fetch(indices)
+
+
+def _fetcher(asked: Any, dataset: object, collate: object, drop_last: bool) -> Callable[[Any], object]:
+    kind: Any = fetchers()
+    made: Any = kind.create_fetcher(asked._dataset_kind, dataset, asked._auto_collation, collate, drop_last)
+    fetch: Callable[[Any], object] = made.fetch
+    return fetch
+
+
+def tensors_received() -> ModuleType:
+    """The module that makes tensors of what other processes send."""
+    from torch.multiprocessing import reductions
+
+    return reductions
 
 
 def workers_of(iterator: LoaderIterator) -> int:

@@ -95,6 +95,15 @@ PARTS = (
     Part(_ITERATOR, "_persistent_workers", "whether workers stay for the next epoch", made=True),
     Part(_ITERATOR, "_shared_seed", "persistent_workers: seeds of an epoch", made=True, needed=False),
     Part(_OF_WORKERS, "_index_queues", "persistent_workers: messages to workers", made=True, needed=False),
+    Part(_ITERATOR, "_drop_last", "loader_workers: to make a batch here", made=True, needed=False),
+    Part(_OF_WORKERS, "_prefetch_factor", "loader_workers: when samplers are asked", made=True, needed=False),
+    Part(_OF_WORKERS, "_try_put_index", "loader_workers: when samplers are asked", needed=False),
+    Part(
+        "torch.multiprocessing.reductions",
+        "rebuild_tensor",
+        "loader_workers: tensors that the script may keep",
+        needed=False,
+    ),
     Part(_OF_WORKERS, "_shutdown_workers", "persistent_workers: to end workers that stay", needed=False),
     Part(_OF_WORKERS, "_workers", "persistent_workers: whether workers live", made=True, needed=False),
     Part(

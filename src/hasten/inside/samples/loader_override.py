@@ -30,10 +30,13 @@ from ..internals.loaders import (
     put_pass,
     workers_of,
 )
+from ..living import Living
 from ..seams import Call
 from ..training import Training
+from .added_workers import AddedWorkers
 from .kept_workers import KeptWorkers
 from .read_ahead import ReadAhead
+from .sampler_passes import AskedAhead
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
@@ -41,7 +44,6 @@ if TYPE_CHECKING:
     from ..internals.loaders import LoaderIterator
 
 _KEPT = "_iterator"  # where torch's loader keeps the iterator whose workers stay
-_STAYS = "_stays_by_hasten"  # where it is between two passes: a loader that holds one cannot be pickled
 _CONTEXT = "_DataLoader__multiprocessing_context"  # where the property keeps its value
 _MARK = "_by_hasten"
 _NOTHING: AbstractContextManager[None] = nullcontext()
@@ -83,26 +85,27 @@ class LoaderOverride:
                 return original(loader)
             values = vars(loader)
             own = {name: values[name] for name in (*options, "num_workers", "persistent_workers", _KEPT)}
-            if "persistent_workers" in options and _is_read_by_others(values.get(_STAYS)):
+            if "persistent_workers" in options and _is_read_by_others(_staying.get(loader)):
                 options = {**options, "persistent_workers": False}  # kept workers serve one reader at a time
             made: list[LoaderIterator] = []
             starting = self._starting(loader, options, own, made)
             values.update(options)
             values.setdefault(_MARK, own)  # an outer override knows better what the script's options are
             try:
-                with starting:
+                with starting, self._adding(own, options):
                     iterator = original(loader)
                     made.append(iterator)
             finally:
                 if values[_KEPT] is not own[_KEPT]:
-                    values[_STAYS] = _Stays(values[_KEPT])
+                    _staying.put(loader, _Stays(values[_KEPT]))
                 values.update(own)
                 values.pop(_MARK, None)
             if "num_workers" in options and own["num_workers"] and not workers_of(iterator):
-                put_pass(iterator, iter(indices_of(iterator)))
+                count = own["num_workers"] * (own.get("prefetch_factor") or 2)
+                put_pass(iterator, AskedAhead(iter(indices_of(iterator)), count))
             self._made.add(iterator)
-            if self._ahead is not None and not own["num_workers"]:
-                self._ahead.begins(iterator)
+            if self._ahead is not None and not (own["num_workers"] and workers_of(iterator)):
+                self._ahead.begins(iterator, here=not workers_of(iterator))
             return iterator
 
         return __iter__
@@ -119,13 +122,22 @@ class LoaderOverride:
         if not options.get("persistent_workers"):
             return _NOTHING
         kept = self._kept if not (own["num_workers"] and own["persistent_workers"]) else None
-        stays = values.pop(_STAYS, None)
+        stays = _staying.get(loader)
+        _staying.drop(loader)
         if stays is not None and (kept is None or kept.may_go_on(loader, stays.iterator)):
             values[_KEPT] = stays.iterator
             return _NOTHING
         if kept is None:
             return _NOTHING
         return kept.starting(loader, made, is_forked(options.get(_CONTEXT, values.get(_CONTEXT))))
+
+    def _adding(
+        self, own: Mapping[str, object], options: Mapping[str, object]
+    ) -> AbstractContextManager[None]:
+        """The context for starting workers of a loader that has none without us."""
+        added = AddedWorkers.of(self._training)
+        is_added = added is not None and not own["num_workers"] and options.get("num_workers")
+        return added.starting() if added is not None and is_added else _NOTHING
 
     def _around_reset(self, original: Call) -> Call:
         def _reset(iterator: LoaderIterator, *args: object, **kwargs: object) -> object:
@@ -144,6 +156,9 @@ class LoaderOverride:
                     kept.go_on(iterator, seed)
             if own["num_workers"]:
                 return original(iterator, *args, **kwargs)
+            added = AddedWorkers.of(self._training)
+            if added is not None and workers_of(iterator):
+                begun = added.noted(iterator, begun, loader.prefetch_factor)
             put_indices(iterator, _Begun(begun))
             try:
                 return original(iterator, *args, **kwargs)
@@ -197,7 +212,7 @@ def context_of(loader: DataLoader[object]) -> BaseContext | None:
 
 def has_workers(loader: DataLoader[object]) -> bool:
     """Whether workers stay from an earlier pass."""
-    return vars(loader).get(_KEPT) is not None or _STAYS in vars(loader)
+    return vars(loader).get(_KEPT) is not None or loader in _staying
 
 
 def lets_workers_stay(loader: DataLoader[object]) -> bool:
@@ -223,13 +238,13 @@ class _Begun:
 
 
 class _Stays:
-    """Holds an iterator whose workers stay; a copy of it, also a pickled one, is None."""
+    """Holds an iterator whose workers stay."""
 
-    def __init__(self, iterator: object) -> None:
+    def __init__(self, iterator: Any) -> None:
         self.iterator = iterator
 
-    def __reduce__(self) -> tuple[type, tuple[()]]:
-        return type(None), ()
+
+_staying: Living[_Stays] = Living()  # between two passes: a loader that holds an iterator cannot be pickled
 
 
 def _is_read_by_others(stays: _Stays | None) -> bool:

@@ -30,8 +30,9 @@ Values = dict[str, object]
 
 
 class _Pass:
-    def __init__(self, values: Values) -> None:
+    def __init__(self, values: Values, here: bool) -> None:
         self.values = values
+        self.here = here
         self.given = 0
 
     @property
@@ -41,14 +42,15 @@ class _Pass:
 
 
 class ReadAhead:
-    """``changed``: what was changed within a pass, by data set."""
+    """``changed``: why the script should read a data set itself, by data set."""
 
     def __init__(self) -> None:
         self.changed: Living[str] = Living()
         self._passes: weakref.WeakKeyDictionary[LoaderIterator, _Pass] = weakref.WeakKeyDictionary()
 
-    def begins(self, iterator: LoaderIterator) -> None:
-        self._passes[iterator] = _Pass(plain_values(dataset_of(iterator)))
+    def begins(self, iterator: LoaderIterator, here: bool = False) -> None:
+        """``here``: this process reads, in place of the script's worker processes."""
+        self._passes[iterator] = _Pass(plain_values(dataset_of(iterator)), here)
 
     def gave(self, iterator: LoaderIterator) -> None:
         one = self._passes.get(iterator)
@@ -65,20 +67,22 @@ class ReadAhead:
     def why_not(self, loader: DataLoader[object]) -> str:
         """Why others should not read ahead for this loader; "" if nothing is known against it."""
         changed = self.changed.get(loader.dataset)
-        return _words(changed) if changed else ""
+        return changed or ""
 
     @property
     def reasons(self) -> list[str]:
-        return [_words(changed) for changed in self.changed.values()]
+        return self.changed.values()
 
     def _look(self, iterator: LoaderIterator, one: _Pass) -> None:
         dataset = dataset_of(iterator)
         now = plain_values(dataset)
         name = next((name for name in now if _differ(one.values.get(name, now[name]), now[name])), "")
         if name and self.changed.get(dataset) is None:
-            self.changed.put(dataset, name)
+            words = _words(name, one.here)
+            self.changed.put(dataset, words)
+            value = "new" if one.here else "former"
             say(
-                f"hasten: {_words(name)}: this epoch has samples that were made with its former value. "
+                f"hasten: {words}: this epoch has samples that were made with its {value} value. "
                 "From the next epoch on the script reads its data itself"
             )
 
@@ -87,8 +91,9 @@ def _differ(then: object, now: object) -> bool:
     return now is not then and now != then  # a NaN is not equal to itself
 
 
-def _words(changed: str) -> str:
-    return f"the script changes {changed} within an epoch, which processes that read ahead do not see"
+def _words(changed: str, here: bool) -> str:
+    seen = "its worker processes see from the next one on" if here else "processes that read ahead do not see"
+    return f"the script changes {changed} within an epoch, which {seen}"
 
 
 def plain_values(dataset: object) -> Values:

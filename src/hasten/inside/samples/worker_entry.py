@@ -11,7 +11,7 @@ from ..internals.loaders import CREATE_FETCHER, fetchers, is_indexed, resolving_
 from ..seams import Call, Seams
 from .fetching import Fetcher
 
-_DATASET, _WORKER = 1, 10  # of the arguments of torch's worker processes
+DATASET, WORKER = 1, 10  # of the arguments of torch's worker processes
 
 
 class Handed(Protocol):
@@ -40,7 +40,7 @@ class WorkerEntry:
     def __call__(self, *arguments: Any) -> None:
         if self.handed is not None:
             with suppress(Exception):  # without us it makes samples as usual
-                self.handed.serve(data_set_of(arguments[_DATASET]), int(arguments[_WORKER]))
+                self.handed.serve(data_set_of(arguments[DATASET]), int(arguments[WORKER]))
         (self._original or worker_loop())(*arguments)
 
 
@@ -55,15 +55,17 @@ def _started_anew(handed: Handed) -> WorkerEntry:
     return entry
 
 
-def fetch_by(dataset: object, make: Callable[[Fetcher, Call], Fetcher]) -> None:
-    """In a worker process, let ``make`` make the fetcher from (torch's own, the collate function)."""
+def fetch_by(dataset: object, make: Callable[[Fetcher, Call], Fetcher], collated: bool = True) -> None:
+    """In a worker process, let ``make`` make the fetcher from (torch's own, the collate function).
+    ``collated``: only where torch makes batches of samples.
+    """
 
     def creating(original: Callable[..., Fetcher]) -> Callable[..., Fetcher]:
         def create_fetcher(
             kind: int, asked: object, auto_collation: bool, collate: Call, drop_last: bool
         ) -> Fetcher:
             fetcher = original(kind, asked, auto_collation, collate, drop_last)
-            ours = asked is dataset and is_indexed(kind) and auto_collation
+            ours = asked is dataset and is_indexed(kind) and (auto_collation or not collated)
             return make(fetcher, collate) if ours else fetcher
 
         return create_fetcher

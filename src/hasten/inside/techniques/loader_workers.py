@@ -38,6 +38,7 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.loaders import reads_indices
 from ..observing.batches import tensors_in
+from ..samples.added_workers import AddedWorkers
 from ..samples.kept_workers import KeptWorkers
 from ..samples.loader_override import LoaderOverride, context_of, is_forked, workers
 from ..samples.read_ahead import ReadAhead
@@ -166,7 +167,8 @@ class LoaderWorkers(Technique):
 
     def start(self, training: Training, settings: Settings) -> None:
         self._settings = settings
-        torch = training.torch
+        torch, kept = training.torch, KeptWorkers(training)
+        AddedWorkers(training)
 
         def choose(loader: DataLoader[object]) -> Mapping[str, object] | None:
             if os.getpid() != self._home or not torch.is_grad_enabled():
@@ -180,16 +182,20 @@ class LoaderWorkers(Technique):
             self._why_not[reason] = None
             return None
 
-        self._override = LoaderOverride(training, choose, KeptWorkers(training), self._ahead)
+        self._override = LoaderOverride(training, choose, kept, self._ahead)
 
     def _options(self, torch: ModuleType, loader: DataLoader[object]) -> dict[str, object]:
         context = self._context(loader)
-        return workers(
+        in_order = {} if loader.num_workers or "in_order" not in vars(loader) else {"in_order": True}
+        return in_order | workers(
             int(self._settings["count"]),
             int(self._settings.get("prefetch_factor", _PREFETCH)),
-            bool(self._settings.get("persistent_workers", True)) or loader.persistent_workers,
+            self._lets_stay(loader),
             torch.multiprocessing.get_context(context) if isinstance(context, str) else context,
         )
+
+    def _lets_stay(self, loader: DataLoader[object]) -> bool:
+        return bool(self._settings.get("persistent_workers", True)) or loader.persistent_workers
 
     def _context(self, loader: DataLoader[object]) -> Any:
         """As set; else as the script wants it; else by fork, which needs nothing of the dataset."""
