@@ -103,6 +103,15 @@ def test_workers_read_open_files_at_offsets_of_their_own(started: Start, tmp_pat
         os.close(made.file)
 
 
+# ---- many loaders
+def test_workers_of_four_loaders_stay(started: Start) -> None:
+    now = started(1)
+    loaders = [DataLoader(Rows(), batch_size=8) for _ in range(6)]
+    for _ in range(2):
+        assert [is_read_here(loader) for loader in loaders] == [False] * 4 + [True] * 2
+    assert "workers of 4 loaders stay already" in now.proof().evidence
+
+
 # ---- without the script's own workers
 class Remembered(Rows):
     """What it keeps is the same in each process."""

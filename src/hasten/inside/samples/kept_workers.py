@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from ..internals.loaders import LoaderIterator
 
+_MOST_LOADERS = 4  # whose workers stay at once: they take memory
 _QUESTION = "hasten: is all as it was when you began?"
 _ARGUMENTS = {"index_queue", "collate_fn", "base_seed", "init_fn", "worker_id"}
 _DATASET, _HOLDER = "dataset", "dataset_holder"  # since torch 2.15 in a list that the worker empties
@@ -90,6 +91,12 @@ class KeptWorkers:
     def holds(self, loader: DataLoader[object]) -> bool:
         """Whether workers of this loader are being kept."""
         return any(loader is one() for one in (held.loader for held in self._held.values()))
+
+    def why_no_more(self, loader: DataLoader[object]) -> str:
+        """Why workers of this loader should not stay, too; "" if they may."""
+        if self.holds(loader) or len(self) < _MOST_LOADERS:
+            return ""
+        return f"workers of {_MOST_LOADERS} loaders stay already"
 
     def may_go_on(self, loader: DataLoader[object], iterator: LoaderIterator) -> bool:
         """Whether the workers of ``iterator`` are as good as new ones now."""

@@ -175,6 +175,8 @@ class LoaderWorkers(Technique):
                 return None
             try:
                 reason = self._ahead.why_not(loader) or self._reason(loader)
+                if not reason and self._settings["count"] and self._lets_stay(loader):
+                    reason = kept.why_no_more(loader)
                 if not reason:
                     return self._options(torch, loader)
             except Exception as error:  # what the script's own objects raise when they are looked at

@@ -38,8 +38,6 @@ from .base import Technique, conflicting
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
-_MOST_LOADERS = 4  # whose workers stay at once: they take memory
-
 
 class PersistentWorkers(Technique):
     name = "persistent_workers"
@@ -102,9 +100,7 @@ class PersistentWorkers(Technique):
             return f"the workers of {name} are not forked, and so cannot be asked what has changed in them"
         if "imgaug" in sys.modules:
             return "imgaug draws from a generator of its own, which starts over in every new worker"
-        if not kept.holds(loader) and len(kept) >= _MOST_LOADERS:
-            return f"workers of {_MOST_LOADERS} loaders stay already"
-        return ""
+        return kept.why_no_more(loader)
 
     def proof(self, training: Training) -> Proof:
         """Counts the epochs, of evaluations too, started by workers that had stayed."""
