@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
@@ -79,6 +82,22 @@ def test_tensors_are_laid_out_as_they_were(started: Start) -> None:
 
 
 # ---- files and connections
+class OfFile(Dataset[Any]):
+    WIDTH = 4096
+
+    def __init__(self, path: Path, mode: str = "rb") -> None:
+        numpy.repeat(numpy.arange(SIZE, dtype=numpy.float32), self.WIDTH).tofile(path)
+        self._file: Any = path.open(mode)
+
+    def __len__(self) -> int:
+        return SIZE
+
+    def __getitem__(self, index: int) -> Any:
+        self._file.seek(index * self.WIDTH * 4)
+        read = numpy.frombuffer(self._file.read(self.WIDTH * 4), dtype=numpy.float32)
+        return torch.from_numpy(read.copy()), os.getpid()
+
+
 class Offset(Dataset[Any]):
     """Notes where a file stands, which was open before."""
 
@@ -103,6 +122,40 @@ def test_workers_read_open_files_at_offsets_of_their_own(started: Start, tmp_pat
         os.close(made.file)
 
 
+@pytest.mark.parametrize(("mode", "here"), [("rb", False), ("r+b", True)])
+def test_a_file_that_may_be_written_is_read_here(
+    started: Start, tmp_path: Path, mode: str, here: bool
+) -> None:
+    now = started()
+    made = OfFile(tmp_path / "rows", mode)
+    batches = list(DataLoader(made, batch_size=2))
+    assert is_read_here(batches) is here
+    assert ("rows, which is open for writing, too" in now.proof().evidence) is here
+    assert [int(values[0, 5]) for values, _ in batches] == [*range(0, SIZE, 2)]
+    made._file.close()
+
+
+class Served(Rows):
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+
+    def __getitem__(self, index: int) -> Any:
+        self.connection.send(b"a sample, please")
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("kind", [Served, lambda connection: Rows()])
+def test_a_connection_that_samples_come_from_has_one_reader(started: Start, kind: Any) -> None:
+    now = started()
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as connection,
+    ):
+        here = is_read_here(DataLoader(kind(connection), batch_size=4))
+    assert here is (kind is Served)
+    assert ("drawing a sample of Served again failed" in now.proof().evidence) is here
+
+
 # ---- many loaders
 def test_workers_of_four_loaders_stay(started: Start) -> None:
     now = started(1)
@@ -112,7 +165,34 @@ def test_workers_of_four_loaders_stay(started: Start) -> None:
     assert "workers of 4 loaders stay already" in now.proof().evidence
 
 
-# ---- without the script's own workers
+# ---- what making a batch leaves behind
+class Counted(Rows):
+    def __init__(self) -> None:
+        self.made = 0
+
+    def __getitem__(self, index: int) -> Any:
+        self.made += 1
+        return super().__getitem__(index)
+
+
+class Drawn(Rows):
+    def __init__(self) -> None:
+        self.generator = numpy.random.default_rng(3)
+
+    def __getitem__(self, index: int) -> Any:
+        self.generator.random()
+        return super().__getitem__(index)
+
+
+class InPlace(Rows):
+    def __init__(self) -> None:
+        self.rows = numpy.ones((SIZE, 3))
+
+    def __getitem__(self, index: int) -> Any:
+        self.rows[index] /= 2
+        return super().__getitem__(index)
+
+
 class Remembered(Rows):
     """What it keeps is the same in each process."""
 
@@ -122,6 +202,84 @@ class Remembered(Rows):
     def __getitem__(self, index: int) -> Any:
         self.known[index] = self.known.get(index, index)
         return super().__getitem__(index)
+
+
+class Numbered(Rows):
+    def __init__(self) -> None:
+        self.made = multiprocessing.Value("i", 0)
+
+    def __getitem__(self, index: int) -> Any:
+        with self.made.get_lock():
+            self.made.value += 1
+        return super().__getitem__(index)
+
+
+class Collate:
+    def __init__(self) -> None:
+        self.batches = 0
+
+    def __call__(self, samples: Any) -> Any:
+        self.batches += 1
+        return torch.utils.data.default_collate(samples)
+
+
+seen: list[int] = []
+
+
+def noting(samples: Any) -> Any:
+    seen.append(len(samples))
+    return torch.utils.data.default_collate(samples)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "collate", "named"),
+    [
+        (Counted, None, "Counted.made"),
+        (Drawn, None, "Drawn.generator"),
+        (InPlace, None, "InPlace.rows"),
+        (Rows, Collate(), "Collate"),
+        (Rows, noting, "noting"),
+    ],
+)
+def test_what_a_batch_changes_is_changed_here(
+    started: Start, dataset: Callable[[], Any], collate: Any, named: str
+) -> None:
+    now = started()
+    seen.clear()
+    assert is_read_here(DataLoader(dataset(), batch_size=4, collate_fn=collate))
+    assert f"changes {named}" in now.proof().evidence
+    assert seen == ([4] * 6 if collate is noting else [])
+
+
+def test_what_is_shared_with_other_processes_is_not_tried(started: Start) -> None:
+    now, made = started(), Numbered()
+    assert is_read_here(DataLoader(made, batch_size=4))
+    assert made.made.value == SIZE
+    assert "Numbered.made is shared" in now.proof().evidence
+
+
+@pytest.mark.parametrize("kind", [Rows, Remembered])
+def test_samples_that_a_data_set_remembers_are_made_by_workers(started: Start, kind: Any) -> None:
+    started()
+    assert not is_read_here(DataLoader(kind(), batch_size=4))
+
+
+def with_function(samples: Any) -> Any:
+    return [*torch.utils.data.default_collate(samples), lambda: None]
+
+
+def test_a_batch_that_cannot_be_sent_is_made_here(started: Start) -> None:
+    now = started()
+    batches = [batch[:2] for batch in DataLoader(Rows(), batch_size=4, collate_fn=with_function)]
+    assert is_read_here(batches)
+    assert "cannot be sent" in now.proof().evidence
+
+
+# ---- without the script's own workers
+def test_workers_that_hide_what_samples_change_stay(started: Start) -> None:
+    now = started(0)
+    assert not is_read_here(DataLoader(InPlace(), batch_size=4, num_workers=1))
+    assert "InPlace.rows" in now.proof().evidence
 
 
 def test_a_change_within_an_epoch_brings_workers_back(

@@ -92,7 +92,13 @@ def shares_what_it_reads() -> bool:
     once: a connection to another process (unnamed socket pairs, as to a child, do not count), or a file open
     for reading and writing, whose offset a fork shares.
     """
-    return any(_is_shared(int(name)) for name in os.listdir("/proc/self/fd") if int(name) > 2)
+    return bool(shared_descriptors())
+
+
+def shared_descriptors() -> list[int]:
+    """Of what ``shares_what_it_reads``."""
+    numbers = [int(name) for name in os.listdir("/proc/self/fd")]
+    return [number for number in numbers if number > 2 and _is_shared(number)]
 
 
 def _is_shared(number: int) -> bool:

@@ -39,6 +39,7 @@ from ...records.trial import Proof
 from ..internals.loaders import reads_indices
 from ..observing.batches import tensors_in
 from ..samples.added_workers import AddedWorkers
+from ..samples.batch_proof import BatchProofs
 from ..samples.kept_workers import KeptWorkers
 from ..samples.loader_override import LoaderOverride, context_of, is_forked, workers
 from ..samples.read_ahead import ReadAhead
@@ -167,7 +168,7 @@ class LoaderWorkers(Technique):
 
     def start(self, training: Training, settings: Settings) -> None:
         self._settings = settings
-        torch, kept = training.torch, KeptWorkers(training)
+        torch, kept, proofs = training.torch, KeptWorkers(training), BatchProofs(training.torch)
         AddedWorkers(training)
 
         def choose(loader: DataLoader[object]) -> Mapping[str, object] | None:
@@ -177,6 +178,7 @@ class LoaderWorkers(Technique):
                 reason = self._ahead.why_not(loader) or self._reason(loader)
                 if not reason and self._settings["count"] and self._lets_stay(loader):
                     reason = kept.why_no_more(loader)
+                reason = reason or proofs.why_not(loader)
                 if not reason:
                     return self._options(torch, loader)
             except Exception as error:  # what the script's own objects raise when they are looked at
