@@ -81,6 +81,46 @@ def test_tensors_are_laid_out_as_they_were(started: Start) -> None:
     assert part.untyped_storage().nbytes() == 8
 
 
+class Wide(Rows):
+    def __getitem__(self, index: int) -> Any:
+        return torch.full((100_000,), float(index)), os.getpid()
+
+
+def test_large_tensors_are_as_they_were(started: Start) -> None:
+    now = started()
+    before = open_files()
+    batches = list(DataLoader(Wide(), batch_size=4, shuffle=True))
+    assert not is_read_here(batches)
+    assert sorted(int(one) for values, _ in batches for one in values[:, -1]) == [*range(SIZE)]
+    assert all((values == values[:, :1]).all() and not values.is_shared() for values, _ in batches)
+    assert open_files() == before
+    assert now.proof().effective
+
+
+class Unread:
+    """Cannot be received."""
+
+    def __reduce__(self) -> Any:
+        return _fail, ()
+
+
+def _fail() -> None:
+    if multiprocessing.parent_process() is None:
+        raise OSError("too many open files")
+
+
+def holding(samples: Any) -> Any:
+    values, pids = torch.utils.data.default_collate(samples)
+    return (values, pids, Unread())
+
+
+def test_what_cannot_be_received_is_made_here(started: Start) -> None:
+    started()
+    batches = [batch[:2] for batch in DataLoader(Rows(), batch_size=4, collate_fn=holding)]
+    assert is_read_here(batches)
+    assert [int(values[0, 0]) for values, _ in batches] == [*range(0, SIZE, 4)]
+
+
 # ---- files and connections
 class OfFile(Dataset[Any]):
     WIDTH = 4096

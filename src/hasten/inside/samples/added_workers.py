@@ -2,8 +2,8 @@
 
 A batch is as the training process would have made it: its tensors are in memory of this process
 (``private_tensors``). The sampler is first asked when the first batch is wanted. A batch that a worker could
-not make is made here: what that raises is what the script expects. If a worker has ended, all that are left
-are made here.
+not make is made here: what that raises is what the script expects. If a worker has ended, or what it sent
+cannot be received, all that are left are made here.
 
 Workers read files at offsets of their own: a fork shares those of files that are open.
 """
@@ -22,6 +22,7 @@ from ..internals.loaders import (
     WORKER_LOOP,
     ask_ahead,
     ask_later,
+    end_workers,
     iterators_that_fetch,
     made_here,
     pass_of,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ..internals.loaders import LoaderIterator
 
 _NAME = "added workers"  # in Training.kept
+_COULD_NOT = "hasten: a batch could not be made in process"
 
 
 class AddedWorkers:
@@ -101,8 +103,11 @@ class AddedWorkers:
             except StopIteration:
                 asked.end()
                 raise
-            except Exception:
-                asked.here = not all(process.is_alive() for process in worker_processes(iterator))
+            except Exception as error:
+                if _COULD_NOT not in str(error) or not _all_live(iterator):
+                    asked.here = True
+                    with suppress(Exception):  # torch tells again that a worker has ended
+                        end_workers(iterator)
                 return made_here(iterator, asked.oldest())
             asked.oldest()
             return batch
@@ -121,6 +126,10 @@ class AddedWorkers:
             return original(*args, **kwargs)
 
         return loop
+
+
+def _all_live(iterator: LoaderIterator) -> bool:
+    return all(process.is_alive() for process in worker_processes(iterator))
 
 
 class _Failing:
