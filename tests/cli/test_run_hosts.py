@@ -147,7 +147,7 @@ def epochs(ended: Ended) -> list[str]:
 @pytest.mark.parametrize(
     ("placed", "told"),
     [
-        pytest.param(ONE_AND_TWO, "3 ranks on 2 hosts (", id="of unequal size"),
+        pytest.param(ONE_AND_TWO, "3 ranks on 2 hosts (", id="of unequal size", marks=pytest.mark.thorough),
         pytest.param(ONE_HOST, "hasten: 2 ranks, each", id="one host", marks=pytest.mark.thorough),
     ],
 )

@@ -24,7 +24,10 @@ from .reading import Reading
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sample_store is refused on other systems")
 EPOCHS = 3
-HOW = [("dataset_in_ram", 0), ("sample_store", 0), ("sample_store", 2)]
+HOW = [
+    *(("dataset_in_ram", 0), ("sample_store", 0)),
+    pytest.param("sample_store", 2, marks=pytest.mark.thorough),
+]
 
 
 @pytest.fixture(autouse=True)

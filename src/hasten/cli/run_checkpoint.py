@@ -105,7 +105,10 @@ def _resumes_itself(script: Script) -> str:
 
 
 def _why_not(arguments: SimpleNamespace, script: Script, distribution: Distribution, plan: Plan) -> str:
-    several = why_several(arguments, distribution, plan)
+    from ..records.diagnosis import Distribution
+
+    may_be_one = distribution.kind == "ranks" and not distribution.reads  # such as by a library's trainer
+    several = why_several(arguments, Distribution() if may_be_one else distribution, plan)
     if several:
         return (
             f"a training of several processes cannot be continued yet, and {several}: train in one, or leave "

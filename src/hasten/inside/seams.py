@@ -69,7 +69,8 @@ class Seams:
         original = vars(owner)[name] if present else getattr(owner, name)
         plain = original.__func__ if isinstance(original, staticmethod) else original
         made = make(plain)
-        _look_like(made, plain)
+        if name != "__setattr__":  # of the script's classes: ours is known there by its module
+            _look_like(made, plain)
         setattr(owner, name, staticmethod(made) if isinstance(original, staticmethod) else made)
         pair = made, plain
         self.in_force.append(pair)

@@ -140,6 +140,29 @@ def test_several_processes_are_refused(tmp_path: Path) -> None:
     assert "several processes cannot be continued yet" in refused.stderr
 
 
+BY_A_LIBRARY = """
+import sys
+import torch
+if len(sys.argv) > 1:
+    from accelerate import Accelerator
+    accelerator = Accelerator()
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(10):
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_a_library_that_would_train_in_several_processes_is_alone_here(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(BY_A_LIBRARY)
+    ended(kept(tmp_path, script=script), tmp_path)
+    assert checkpoints(tmp_path)
+    script.write_text(f"import os\nprint(os.environ.get('RANK'))\n{BY_A_LIBRARY}")
+    assert "several processes cannot be" in ended(kept(tmp_path, script=script), tmp_path, code=2).stderr
+
+
 DRAWS_FROM_THE_SYSTEM = """
 import os
 import torch
@@ -223,7 +246,11 @@ def test_a_folder_that_vanishes_is_said_and_training_goes_on(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("shape", "why"),
     [
-        ("per_sample_gradients", "a model is called under a transform of torch.func"),
+        pytest.param(
+            "per_sample_gradients",
+            "a model is called under a transform of torch.func",
+            marks=pytest.mark.thorough,
+        ),
         pytest.param(
             "steps_in_backward", "optimizers step within the backward pass", marks=pytest.mark.thorough
         ),

@@ -181,7 +181,7 @@ show(model)
 # Of those that take the same way, one is tried each time; what takes long, in the thorough run.
 SELDOM = {
     *("a conjugate", "an optimizer's state by name", "a temporary file", "a hidden tensor like another"),
-    *("files that torch writes itself", "a scaler", "worker processes"),
+    *("files that torch writes itself", "a scaler", "worker processes", "slots", "a file in memory"),
 }
 
 

@@ -145,6 +145,8 @@ def test_libraries_that_come_later_are_seen(
     saving: ModuleType = __import__("safetensors.torch", fromlist=["save_file"])
     assert saving.save_file({}, "model.safetensors") == "model.safetensors"
     assert watched.part("saving").count == 1
+    for name in ("safetensors", "safetensors.torch"):
+        del sys.modules[name]  # no other test is to find them
 
 
 def test_everything_is_put_back() -> None:
