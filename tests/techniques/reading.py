@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
 from hasten.inside.observing.hooks import Hooks
 from hasten.inside.observing.observer import Observer
@@ -66,3 +66,16 @@ class Started(Reading):
 
 StartUnder = Callable[..., Started]
 """Takes the plan, and ``available_bytes`` where they matter."""
+
+
+class HeldLists(Dataset[Any]):
+    """Its samples are lists that it holds itself."""
+
+    def __init__(self, size: int) -> None:
+        self.lists = [[float(index)] for index in range(size)]
+
+    def __len__(self) -> int:
+        return len(self.lists)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.lists[index]

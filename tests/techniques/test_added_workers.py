@@ -307,7 +307,7 @@ def test_what_is_shared_with_other_processes_is_not_tried(started: Start) -> Non
     now, made = started(), Numbered()
     assert is_read_here(DataLoader(made, batch_size=4))
     assert made.made.value == SIZE
-    assert "Numbered.made is shared" in now.proof().evidence
+    assert "Numbered.made is memory that processes share" in now.proof().evidence
 
 
 @pytest.mark.parametrize("kind", [Rows, Remembered])

@@ -28,6 +28,7 @@ from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Proof
 
 from .made_up import facts, loader, machine
+from .reading import HeldLists
 
 PLAN = Plan({"dataset_in_ram": {}})
 SIZE = 24
@@ -237,17 +238,6 @@ def test_a_collate_function_of_the_scripts_may_write_into_its_samples(watched: W
     assert watched.proof().effective
 
 
-class Held(Rows):
-    """Its samples are lists that it holds itself."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lists = [[float(index)] for index in range(SIZE)]
-
-    def __getitem__(self, index: int) -> Any:
-        return self.lists[index]
-
-
 def test_what_a_collate_function_writes_into_the_data_sets_own_lists_is_there_in_the_next_epoch(
     watched: Watched,
 ) -> None:
@@ -257,11 +247,13 @@ def test_what_a_collate_function_writes_into_the_data_sets_own_lists_is_there_in
         return torch.tensor(samples)
 
     watched.switch_on(Rows())
-    dataset, expected = Held(), Held()
+    dataset, expected = HeldLists(SIZE), HeldLists(SIZE)
     for _ in range(3):
         assert same(watched.epoch(dataset, collate_fn=collate), plain(expected, collate=collate))
     (cache,) = [cache for cache in watched.caches().caches if cache.dataset is dataset]
-    assert cache.stale == "samples of Held are objects that it holds itself, which batches may write into"
+    assert (
+        cache.stale == "samples of HeldLists are objects that it holds itself, which batches may write into"
+    )
 
 
 # ---- changes of the data

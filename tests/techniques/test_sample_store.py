@@ -35,7 +35,7 @@ from hasten.testing.byte_pictures import Compose
 
 from ..patience import PATIENCE_SECONDS
 from .made_up import facts, loader, machine
-from .reading import Reading
+from .reading import HeldLists, Reading
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="refused on other systems")
 SIZE = 24
@@ -977,21 +977,10 @@ def test_other_kinds_of_samples_are_refused_by_name(process: Start, sample: Any,
     assert reason in process().refusal(Made(sample), collate_fn=list)
 
 
-class Held(Rows):
-    """Its samples are lists that it holds itself."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lists = [[float(index)] for index in range(SIZE)]
-
-    def __getitem__(self, index: int) -> Any:
-        return self.lists[index]
-
-
 def test_samples_that_the_data_set_holds_are_refused_where_a_function_of_the_scripts_gets_them(
     process: Start,
 ) -> None:
-    assert "are objects that it holds itself" in process().refusal(Held(), collate_fn=list)
+    assert "are objects that it holds itself" in process().refusal(HeldLists(8), collate_fn=list)
 
 
 class Made(Dataset[Any]):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from .modules import holds_call
@@ -21,14 +21,16 @@ class CallSlot:
         from torch.compiler import is_dynamo_compiling
 
         self.module = weakref.ref(module)  # it holds us: a strong reference would keep it alive
-        self.is_compiled = is_dynamo_compiling  # its graph would break where we look at a frame
+        self._is_compiled = is_dynamo_compiling  # its graph would break where we look at a frame
 
     def __reduce__(self) -> tuple[Any, tuple[()]]:
         return type(None), ()
 
-    def clone(self, caller: FrameType) -> Module | None:
+    def clone(self) -> Module | None:
         """The module that torch calls, if it is not ours but a clone that was made by copying ``__dict__``,
-        us included. ``caller``: the frame that called us, torch's. 0.2 us.
+        us included. For ``__call__`` alone, which torch's frame calls. 0.2 us.
         """
-        called: Module | None = caller.f_locals.get("self")
+        if self._is_compiled():
+            return None
+        called: Module | None = sys._getframe(2).f_locals.get("self")
         return None if called is self.module() or not holds_call(called, self) else called

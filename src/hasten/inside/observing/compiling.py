@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import types
 import weakref
 from collections import Counter
@@ -154,7 +153,7 @@ class BlockSlot(CallSlot):
         self._around = around
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        clone = None if self.is_compiled() else self.clone(sys._getframe(1))
+        clone = self.clone()
         if clone is not None:
             return plain_call(clone)(*args, **kwargs)
         block = self.module()

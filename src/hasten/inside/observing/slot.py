@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from ..internals.call_slot import CallSlot
@@ -35,7 +34,7 @@ class ForwardSlot(CallSlot):
         self._time_first = any(getattr(module, "batch_first", True) is False for module in root.modules())
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        clone = self.clone(sys._getframe(1))
+        clone = self.clone()
         if clone is not None:
             return (self.compiled_by_script or plain_call(clone))(*args, **kwargs)
         root = self.module()

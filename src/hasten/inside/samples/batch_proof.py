@@ -8,28 +8,24 @@ writing, too. The first time is for what is opened or computed on first use.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
-from multiprocessing.managers import BaseProxy
 from multiprocessing.reduction import ForkingPickler
-from multiprocessing.sharedctypes import SynchronizedBase
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..internals.loaders import first_batch
 from ..living import Living
 from .forked_filling import shared_descriptors
-from .sampling_proof import answered_apart, chain
+from .sampling_proof import drawn_apart
 from .visible_state import difference, visible_state
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
 _SAMPLES = 8  # of the batch; all where fewer do not make one
-_SHARED = (SynchronizedBase, BaseProxy, ctypes._SimpleCData, ctypes.Array, ctypes.Structure)
 
 
 class BatchProofs:
@@ -47,26 +43,16 @@ class BatchProofs:
             self._found.put(loader.dataset, found)
         key = _kind_of(loader.collate_fn)
         if key not in found:
-            found[key] = _shared(loader.dataset) or self._proven(loader)
+            found[key] = self._proven(loader)
         return found[key]
 
     def _proven(self, loader: DataLoader[Any]) -> str:
-        name = type(loader.dataset).__name__
-        return answered_apart(self._torch, name, lambda: (_examined(loader), 0))[0]
+        return drawn_apart(self._torch, loader.dataset, lambda: (_examined(loader), 0))[0]
 
 
 def _kind_of(function: Any) -> object:
     """Its code, or its class: nothing that keeps what it belongs to alive."""
     return getattr(function, "__code__", None) or type(function)
-
-
-def _shared(dataset: object) -> str:
-    """What is shared with other processes cannot be tried without being changed."""
-    for part in chain(dataset):
-        for name, value in getattr(part, "__dict__", {}).items():
-            if isinstance(value, _SHARED):
-                return f"{type(part).__name__}.{name} is shared with other processes, which may change it"
-    return ""
 
 
 # ---- in the child

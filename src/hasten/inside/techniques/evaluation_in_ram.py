@@ -6,9 +6,8 @@ them is proven deterministic (``kept_batches``); no worker processes are started
 data set: a function that evaluates may create a new loader for it each time. Their order, size and content
 stay; so does what the main process draws. If random numbers are drawn for a batch, or the script's own code
 meets an error in making one, batches are made again in every evaluation; so are those on a GPU. When it
-helps: reading, decoding or transforming samples takes a good part of an evaluation, or evaluations are short,
-so that starting workers counts. When it hurts: memory is short: batches take the size of their tensors, more
-than the files they were made from.
+helps: making samples takes a good part of an evaluation, or evaluations are short and starting workers
+counts. When it hurts: memory is short, as batches take more of it than the files they were made from.
 
 What other techniques do in an evaluation: dataset_in_ram and batched_fetch serve every loader without
 workers, and batched_to_tensor those of pictures, evaluations too, except those whose batches are kept here: a

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -102,7 +101,7 @@ class _Bare(CallSlot):
         self._attach = attach
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        clone = None if self.is_compiled() else self.clone(sys._getframe(1))
+        clone = self.clone()
         if clone is not None:
             return plain_call(clone)(*args, **kwargs)
         layer = self.module()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +80,7 @@ class _Layer(CallSlot):
         self._technique = technique
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        clone = None if self.is_compiled() else self.clone(sys._getframe(1))
+        clone = self.clone()
         if clone is not None:
             return plain_call(clone)(*args, **kwargs)
         layer, norm = _alive(self.module), self._to_norm.end()
@@ -118,7 +117,7 @@ class _Norm(CallSlot):
         self._slot = slot
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        clone = None if self.is_compiled() else self.clone(sys._getframe(1))
+        clone = self.clone()
         if clone is not None:
             return plain_call(clone)(*args, **kwargs)
         norm: Any = _alive(self.module)  # a batch norm, of whose attributes Module knows nothing
