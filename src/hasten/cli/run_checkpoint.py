@@ -93,7 +93,9 @@ def checkpoints_of(
     folder = os.path.abspath(arguments.checkpoint)
     due, keep = arguments.every or _USUALLY, arguments.keep or _KEPT
     try:
-        return RunCheckpoints(folder, due.seconds, due.steps, keep, _seed_of(folder))
+        rank, ranks = _place(arguments)
+        seed = _seed_of(folder, ranks)
+        return RunCheckpoints(folder, due.seconds, due.steps, keep, seed, rank, ranks)
     except OSError as error:
         raise UsageError(f"{folder} cannot be used for checkpoints: {error.strerror}") from error
 
@@ -105,14 +107,13 @@ def _resumes_itself(script: Script) -> str:
 
 
 def _why_not(arguments: SimpleNamespace, script: Script, distribution: Distribution, plan: Plan) -> str:
-    from ..records.diagnosis import Distribution
-
-    may_be_one = distribution.kind == "ranks" and not distribution.reads  # such as by a library's trainer
-    several = why_several(arguments, Distribution() if may_be_one else distribution, plan)
+    by_itself = distribution.kind == "ranks" and arguments.ranks != "ours"
+    own_ranks = by_itself and "processes" not in plan.techniques
+    several = "" if own_ranks else why_several(arguments, distribution, plan)
     if several:
         return (
-            f"a training of several processes cannot be continued yet, and {several}: train in one, or leave "
-            "--checkpoint out"
+            "a training of several processes is continued only if the script makes its ranks itself, as by "
+            f"torch.distributed, and {several}: train in one, or leave --checkpoint out"
         )
     if script.is_notebook:
         return "a notebook cannot be continued yet: export it as a script"
@@ -139,19 +140,43 @@ def part_that_restarts(arguments: SimpleNamespace, plan: Plan) -> tuple[Plan, li
     return plan.only(set(plan.techniques) - set(rest)), [remark]
 
 
-def _seed_of(folder: str) -> int:
-    """Of the first run with this folder."""
+def _place(arguments: SimpleNamespace) -> tuple[int, int]:
+    """This process's rank, and how many there are; 0 where it will start all of them."""
+    from ..launch.launched_rank import launched_rank
+
+    launched = launched_rank(os.environ)
+    if launched is not None and launched.size > 1:
+        return launched.rank, launched.size
+    return 0, arguments.nproc_per_node or 1
+
+
+def _seed_of(folder: str, ranks: int) -> int:
+    """Of the first run with this folder. Raises UsageError if that trained in another number of processes."""
+    from ..errors import UsageError
+
     os.makedirs(folder, mode=0o700, exist_ok=True)
     path = os.path.join(folder, _RUN)
-    with suppress(FileExistsError), open(path, "x") as file:  # of two runs that begin at once, one draws
-        json.dump({"seed": secrets.randbits(62)}, file)
-        file.flush()
-        os.fsync(file.fileno())
+    if not os.path.exists(path):
+        beside = f"{path}.{secrets.token_hex(4)}"
+        with open(beside, "x") as file:
+            json.dump({"seed": secrets.randbits(62), "processes": ranks}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):  # of ranks that begin at once, one draws
+            os.link(beside, path)
+        os.unlink(beside)
     try:
         with open(path) as file:
-            return int(json.load(file)["seed"])
+            first = json.load(file)
+        seed, before = int(first["seed"]), int(first.get("processes", 1))
     except (ValueError, KeyError, TypeError) as error:
         raise OSError(0, f"{path} is damaged; move it away") from error
+    if before != ranks:
+        raise UsageError(
+            f"the checkpoints in {folder} are of a training in {before} processes, and this one is in {ranks}: "
+            "start as many, or name another folder"
+        )
+    return seed
 
 
 def hashing_as_before(checkpoints: RunCheckpoints) -> None:

@@ -160,6 +160,8 @@ def ranks_of_their_own(job: Job, wanted: OwnRanks, environment: Mapping[str, str
         told = as_torchrun(number, count, place) | as_launchers(found.reads, number, count)
         variables = {**environment, **share.variables(environment), **told}
         rank = replace(own, machine=share.part_of(job.machine), plan=plan_for(job.plan, share))
+        if job.checkpoints is not None:
+            rank = replace(rank, checkpoints=job.checkpoints.of_rank(number, count))
         made.append(Rank(rank, variables, share.cpus))
     return made
 

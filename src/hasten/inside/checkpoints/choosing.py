@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...records.run_checkpoints import RunCheckpoints
 from ...saying import say
 from ..job import Job
 from ..source_files import SourceFiles, digest_of
 from . import store
 from .cannot import Cannot
 from .store import Checkpoint, Damaged
+from .written_list import WrittenList
 
 _NO_PLAN = "none"
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """``journal`` leads to it; ``tail`` is what was done after it, as far as that is known."""
+    """``journal`` leads to it; ``tail`` is what was done after it, as far as that is known.
+    ``written_by_others``: files that other ranks wrote after it.
+    """
 
     checkpoint: Checkpoint
     journal: bytes
     tail: bytes
     segments: list[tuple[int, int, int]] = field(default_factory=list)
+    written_by_others: frozenset[str] = frozenset()
 
 
-def choose(folder: str, job: Job, home: str) -> Chosen | None:
+def choose(asked: RunCheckpoints, job: Job, home: str) -> Chosen | None:
     """None where there is none yet. Raises Cannot where there are only damaged ones, or another script's.
     ``home``: the folder that the run begins in.
     """
-    steps = store.steps_in(folder)
+    folder = asked.own_folder
+    steps = _steps_of_all(asked) if asked.ranks > 1 else store.steps_in(folder)
     for step in steps:
         path = store.path_of(folder, step)
         try:
@@ -39,15 +46,41 @@ def choose(folder: str, job: Job, home: str) -> Chosen | None:
             segments = [(s, size, crc) for s, size, crc in checkpoint.header["segments"]]
             journal = store.read_segments(folder, segments)
         except Damaged as error:
+            if asked.ranks > 1:
+                os.replace(path, f"{path}.damaged")
+                raise Cannot(
+                    f"{path} {error}. It was renamed to {os.path.basename(path)}.damaged: start again, and "
+                    f"all {asked.ranks} ranks go on from the one before it"
+                ) from None
             say(f"hasten: {path} {error}; trying the one before it")
             continue
-        return Chosen(checkpoint, journal, store.read_tail(folder, step), segments)
+        tail, others = store.read_tail(folder, step), _written_by_others(asked, step)
+        return Chosen(checkpoint, journal, tail, segments, others)
     if steps:
         raise Cannot(
             f"none of the {len(steps)} checkpoints in {folder} can be read. To train from the beginning, "
             "move them away, or name another folder"
         )
     return None
+
+
+def _steps_of_all(asked: RunCheckpoints) -> list[int]:
+    """Raises Cannot where this rank has checkpoints, and another none."""
+    missing = [folder for folder in asked.folders if not os.path.isdir(folder)]
+    if missing and store.steps_in(asked.own_folder):
+        raise Cannot(
+            f"{missing[0]} is missing: the folder of checkpoints must be one that all hosts share. To train "
+            "from the beginning, name another folder"
+        )
+    return [] if missing else store.steps_in_all(asked.folders)
+
+
+def _written_by_others(asked: RunCheckpoints, step: int) -> frozenset[str]:
+    found = set[str]()
+    for folder in asked.folders:
+        if folder != asked.own_folder:
+            found |= WrittenList(folder).since(store.header_of(folder, step).get("written", 0))
+    return frozenset(found)
 
 
 def made_by(job: Job, sources: SourceFiles, digests: dict[str, str], home: str) -> dict[str, Any]:
@@ -64,7 +97,7 @@ def made_by(job: Job, sources: SourceFiles, digests: dict[str, str], home: str) 
         "sources": digests,
         "python": sys.version.split()[0],
         "torch": str(getattr(sys.modules.get("torch"), "__version__", "")),
-        "processes": 1,
+        "processes": job.checkpoints.ranks if job.checkpoints is not None else 1,
         "plan": _plan_words(job),
     }
 
@@ -76,7 +109,7 @@ def _check_same(made: dict[str, Any], job: Job, folder: str, home: str) -> None:
         "module": job.module,
         "folder": home,
         "python": sys.version.split()[0],
-        "processes": 1,
+        "processes": job.checkpoints.ranks if job.checkpoints is not None else 1,
         "plan": _plan_words(job),
     }
     for name, value in now.items():

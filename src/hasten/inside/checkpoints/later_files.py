@@ -22,11 +22,13 @@ class LaterFiles:
         self._stop = stop
         self._changed: set[str] = set()
         self._new: set[str] = set()  # among them: that were not there at the checkpoint, as far as is known
+        self._others: dict[str, list[int]] = {}  # among them: that other ranks write, as they are
 
-    def begin(self, changed: Iterable[str], before: Iterable[str]) -> None:
-        """``before``: those that were there."""
-        self._changed = {path for path in changed if os.path.lexists(path)}
-        self._new = self._changed - set(before)
+    def begin(self, changed: Iterable[str], before: Iterable[str], others: Iterable[str] = ()) -> None:
+        """``before``: those that were there. ``others``: those that other ranks wrote."""
+        self._others = {path: size_and_time(path) for path in others}
+        self._changed = {path for path in (*changed, *self._others) if os.path.lexists(path)}
+        self._new = self._changed - set(before) - set(self._others)
 
     def names(self) -> list[str]:
         return sorted(self._changed)
@@ -40,6 +42,8 @@ class LaterFiles:
         self._new.discard(path)
 
     def is_read(self, path: str) -> None:
+        if path in self._others and size_and_time(path) != self._others[path]:
+            self.drop(path)  # another rank has written it again
         if path in self._changed:
             self._stop(Diverged(f"the script reads {path}, {_WROTE}, and has not been written again yet"))
 
@@ -51,6 +55,15 @@ class LaterFiles:
         for path in self._new:
             if os.path.dirname(path) == folder:
                 self._stop(Diverged(f"the script lists {folder}, where {path} is, {_WROTE}"))
+
+
+def size_and_time(path: str) -> list[int]:
+    """[] where it is not there."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return []
+    return [found.st_size, found.st_mtime_ns]
 
 
 def check_there(saved: Iterable[str], folders: list[str]) -> None:

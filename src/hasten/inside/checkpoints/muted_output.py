@@ -12,7 +12,7 @@ import io
 import os
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 from ..package import PACKAGE
 from ..seams import when_it_comes
 from .cannot import Diverged
-from .later_files import LaterFiles, check_there, is_asked_by
+from .later_files import LaterFiles, check_there, is_asked_by, size_and_time
 from .unnamed_copies import UnnamedCopies
 from .written_list import WrittenList
 
@@ -228,7 +228,7 @@ class Files:
 
     def saved(self) -> dict[str, list[int]]:
         """Size and time of each file that was written and is there."""
-        return {path: found for path in sorted(self._saved) if (found := _size_and_time(path))}
+        return {path: found for path in sorted(self._saved) if (found := size_and_time(path))}
 
     def positions(self) -> dict[str, int]:
         """Where the next byte goes, in each open file. What was printed so far is out, too."""
@@ -240,14 +240,16 @@ class Files:
                 found[path] = file.buffer.tell() if hasattr(file, "buffer") else file.tell()
         return found
 
-    def go_on(self, header: dict[str, Any], made_again: list[str]) -> None:
-        """From here on files are written. ``made_again``: temporary folders. Raises Diverged."""
+    def go_on(self, header: dict[str, Any], made_again: list[str], others: Iterable[str]) -> None:
+        """From here on files are written. ``made_again``: temporary folders. ``others``: files that other
+        ranks wrote after the checkpoint. Raises Diverged.
+        """
         positions, saved = header["files"], header["saved"]
         check_there(saved, made_again)
         self._copies.check()
-        changed = {path for path in self._saved if _size_and_time(path) != saved.get(path, [])}
+        changed = {path for path in self._saved if size_and_time(path) != saved.get(path, [])}
         written = self._written.since(header.get("written", 0)) - (self._saved & set(saved))
-        self._later.begin(changed | written | set(header.get("later", ())), saved)
+        self._later.begin(changed | written | set(header.get("later", ())), saved, others)
         for file, path in self._living():
             if not _is_plain(path):
                 continue
@@ -283,14 +285,6 @@ def by_machinery(frame: FrameType | None, between: tuple[str, ...] = ()) -> bool
     while frame is not None and frame.f_code.co_filename.endswith((*_BETWEEN, *between)):
         frame = frame.f_back
     return frame is not None and any(part in frame.f_code.co_filename for part in _MACHINERY)
-
-
-def _size_and_time(path: str) -> list[int]:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return []
-    return [found.st_size, found.st_mtime_ns]
 
 
 def _flush() -> None:

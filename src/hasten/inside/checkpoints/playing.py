@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any
 
@@ -132,12 +132,19 @@ class Playing:
     def forward(self, original: Any, module: Any, given: Any, more: Any) -> Any:
         state = self._next(script_journal.FORWARD)
         with self._course:
-            result, computed = self._stand_ins.of(module, given, more, lambda: original(*given, **more))
+            result, computed = self._stand_ins.of(
+                module, given, more, lambda: self._computed(original, module, given, more)
+            )
             self._began = self._began or not computed
             if state is not None:
                 assert self._torch is not None
                 set_torch_state(self._torch, state)
         return result
+
+    def _computed(self, original: Any, module: Any, given: Any, more: Any) -> Any:
+        assert self._torch is not None
+        with without_exchange(self._torch, module):
+            return original(*given, **more)
 
     def backward(self, original: Any, given: Any, more: Any) -> Any:
         kept = self._next(script_journal.BACKWARD)
@@ -200,6 +207,21 @@ class Playing:
             self._course.mode.batch_asked()
         else:
             self._next(script_journal.BATCH)
+
+
+@contextmanager
+def without_exchange(torch: ModuleType, module: Any) -> Iterator[None]:
+    """DistributedDataParallel exchanges nothing with other ranks: they may not compute this pass."""
+    if not (torch.distributed.is_available() and isinstance(module, torch.nn.parallel.DistributedDataParallel)):
+        yield
+        return
+    buffers = module.require_forward_param_sync
+    module.require_forward_param_sync = False
+    try:
+        with module.no_sync():
+            yield
+    finally:
+        module.require_forward_param_sync = buffers
 
 
 def _other_beginning(real: str, kept: str) -> Diverged:

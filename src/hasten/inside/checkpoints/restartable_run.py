@@ -30,10 +30,13 @@ from .graphs import saved_in_graphs, with_graph
 from .heap import Found, Heap
 from .image import Images, Restoring
 from .muted_output import Files, Muted
+from .own_modules import OwnModules
 from .playing import Playing
 from .random_numbers import compare_rng_states, compare_samples, digests
 from .repeating import Repeated
 from .script_journal import Reader, Writer
+from .same_step import SameStep
+from .schedule import schedule_of
 from .seams_of_course import SeamsOfCourse
 from .stopping import Stopping
 from .unnamed_tensors import GivenToWorkers, digests_of_others
@@ -42,7 +45,6 @@ from .written_list import WrittenList
 
 _TAIL_SECONDS = 5.0
 _TRIES = 20  # ends of steps at which something could still be gone backward through
-_WORKER = "__hasten_worker__"  # our own main module
 _NOT_CONTINUED = 2  # exit code
 
 
@@ -53,12 +55,12 @@ class Keeper:
         self._job, self._asked, self._seams, self._sources = job, asked, seams, sources
         self._optimizers: list[weakref.ref[Any]] = []
         self._models: list[weakref.ref[Any]] = []  # those called
-        self._own: dict[str, bool] = {}
         self._home, digests = os.getcwd(), dict[str, str]()  # the script may go elsewhere, and change
         self._made_by = partial(made_by, job, sources, digests, self._home)
         self._muted: Muted | None = None
-        self._last_steps = self._tries = 0
-        self._last_time = self._tail_time = time.perf_counter()
+        self._tries = 0
+        self._tail_time = time.perf_counter()
+        self._schedule = schedule_of(asked)
         self._looked = self._stopped = False
         self._clock = time.perf_counter
         self.plays = False  # the script is on its way to the last checkpoint
@@ -67,12 +69,13 @@ class Keeper:
     # ---- the beginning
     def begin(self) -> None:
         """Before anything of the script runs. Ends the process where it cannot be continued."""
-        folder = self._asked.folder
+        folder = self._asked.own_folder
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
             self._lock = store.lock(folder)
             store.remove_unfinished(folder)
-            self._chosen = choose(folder, self._job, self._home)
+            self._chosen = choose(self._asked, self._job, self._home)
+            self._schedule.begin()
         except OSError as error:
             self._stop(Cannot(f"{folder} cannot be used for checkpoints: {error.strerror}"))
         except Cannot as error:
@@ -80,13 +83,13 @@ class Keeper:
         chosen = self._chosen
         self.plays = chosen is not None
         self._made_by()  # what runs, not what the files become meanwhile
-        self._background = Background(folder, self._asked.keep, chosen.segments if chosen is not None else [])
+        self._background = Background(self._asked, chosen.segments if chosen is not None else [])
         self._writer = Writer(len(chosen.journal) if chosen is not None else 0)
         self._course = Course(None, self._mode(chosen))
         self._files = Files(self._seams, self.plays, self._stop, WrittenList(folder), self._course.aside)
         self._stopping = Stopping(self._waits)
         self._stopping.install(self._seams)
-        seed_before_imports(self._asked.seed)
+        seed_before_imports(self._asked.own_seed)
         self.course_seams = SeamsOfCourse(self._course, self._seams, self._give_up)
         self.course_seams.install_clocks(self._sources.is_local, self._skips_sleep)
         self.course_seams.install_temporary_folders()
@@ -101,8 +104,8 @@ class Keeper:
         if chosen is None:
             return self._recording
         header = chosen.checkpoint.header
-        say(
-            f"hasten: going on after step {chosen.checkpoint.step:,} in {self._asked.folder}; what the "
+        self._say_once(
+            f"going on after step {chosen.checkpoint.step:,} in {self._asked.folder}; what the "
             "script did before is played back, without what it printed"
         )
         self._muted = Muted()
@@ -119,29 +122,21 @@ class Keeper:
     def torch_came(self, torch: ModuleType) -> None:
         self._torch = self._course.torch = torch
         spare_cuda_objects(torch)
-        torch.manual_seed(self._asked.seed)
-        self._heap = Heap(torch, self._is_own, self._sources.is_local, self._files.follows)
+        torch.manual_seed(self._asked.own_seed)
+        self._heap = Heap(torch, OwnModules(self._sources).is_own, self._sources.is_local, self._files.follows)
         self._images = Images(torch, self._heap)
         self._recording.torch_came(torch)
         self._files.install_saves(torch)
         self.course_seams.install(torch, self._optimizers, self._models)
+        step = self._chosen.checkpoint.step if self._chosen is not None else 0
+        SameStep(self._asked, step, self._stop).install(torch, self._seams)
         if self._chosen is not None:
             self._playing.torch_came(torch)
             try:
                 made = self._chosen.checkpoint.header["made_by"]
-                check_torch(made, str(torch.__version__), self._asked.folder)
+                check_torch(made, str(torch.__version__), self._asked.own_folder)
             except Cannot as error:
                 self._stop(error)
-
-    def _is_own(self, name: str) -> bool:
-        known = self._own.get(name)
-        if known is None:
-            path = getattr(sys.modules.get(name), "__file__", None) if name != _WORKER else None
-            known = name == "__main__" or (  # that of torch.ops is "_ops.py"
-                isinstance(path, str) and os.path.isabs(path) and self._sources.is_local(path)
-            )
-            self._own[name] = known
-        return known
 
     def _living(self) -> list[Any]:
         self._optimizers[:] = [ref for ref in self._optimizers if ref() is not None]
@@ -169,20 +164,16 @@ class Keeper:
         now = self._clock()
         if not self._looked:
             self._looked = True
+            self._schedule.training_begins()
             self._made_by()
             self._images.first_look(frame, self._living())
         if self._background.lost:
             self._course.off = True
-        elif self._stopping.asked or (self._is_due(now) and not self._background.busy):
+        elif self._schedule.is_due(self._recording.steps, self._background.busy, self._stopping.asked):
             self._take(kind, frame)
         elif now - self._tail_time > _TAIL_SECONDS:
             self._tail_time = now
             self._background.tail(self._writer.take())
-
-    def _is_due(self, now: float) -> bool:
-        if self._asked.every_steps:
-            return self._recording.steps - self._last_steps >= self._asked.every_steps
-        return now - self._last_time >= self._asked.every_seconds
 
     def _take(self, kind: str, frame: FrameType) -> None:
         gc.collect()  # what was dropped is gone at the same time in each run
@@ -202,12 +193,12 @@ class Keeper:
             "drawn": self._course.drawn,
             "made_by": self._made_by(),
         }
-        self._last_steps, self._last_time = self._recording.steps, self._clock()
+        self._schedule.took(self._recording.steps)
         self._background.submit(self._recording.steps, image, self._writer.take())
-        if self._stopping.asked:
+        if self._schedule.stops:
             self._background.wait()
             self._stopped = True
-            say(f"hasten: stopped after step {self._recording.steps:,}; start again to go on from there")
+            self._say_once(f"stopped after step {self._recording.steps:,}; start again to go on from there")
 
     def _give_up(self, error: Exception) -> None:
         """The training goes on as without us."""
@@ -228,18 +219,18 @@ class Keeper:
                 compare_samples(header["drawn"], self._course.drawn)
                 self._put_back(chosen.checkpoint)
                 self._compare_others(Counter(header["others"]))
-                self._files.go_on(header, self._playing.made_again)
+                self._files.go_on(header, self._playing.made_again, chosen.written_by_others)
         except Exception as error:
             self._stop(error)
         self._unmute()
         seconds = self._clock() - self._began
-        say(f"hasten: at step {chosen.checkpoint.step:,} again, after {seconds:.1f} s; training goes on")
-        self._recording.steps = self._last_steps = chosen.checkpoint.step
+        self._say_once(f"at step {chosen.checkpoint.step:,} again, after {seconds:.1f} s; training goes on")
+        self._recording.steps = chosen.checkpoint.step
+        self._schedule.took(chosen.checkpoint.step)
         self._recording.went_backward = True
         self._recording.ahead = self._playing.ahead()
         self._recording.check = Repeated(chosen.tail, self._recording, self._stop).check
-        self._last_time = self._clock()
-        store.remove_tail(self._asked.folder, chosen.checkpoint.step)
+        store.remove_tail(self._asked.own_folder, chosen.checkpoint.step)
         self._course.mode = self._recording
         self._chosen, self.plays = None, False
         self.on_landing()
@@ -267,6 +258,11 @@ class Keeper:
                 f"{len(new)} tensors ({new[0]}) that no name leads to have other values than they "
                 "had: a library keeps them"
             )
+
+    def _say_once(self, text: str) -> None:
+        """For all ranks."""
+        if self._asked.rank == 0:
+            say(f"hasten: {text}")
 
     def _unmute(self) -> None:
         if self._muted is not None:

@@ -13,7 +13,7 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -95,6 +95,11 @@ def steps_in(folder: str) -> list[int]:
     return sorted((int(one[1]) for one in found if one is not None), reverse=True)
 
 
+def steps_in_all(folders: Sequence[str]) -> list[int]:
+    """Steps of which every rank has a checkpoint, the newest first."""
+    return sorted(set.intersection(*(set(steps_in(folder)) for folder in folders)), reverse=True)
+
+
 def write(folder: str, step: int, header: dict[str, Any], parts: Iterable[memoryview]) -> int:
     """Write one checkpoint; returns its size in bytes."""
     text = json.dumps({"step": step, **header}).encode()
@@ -155,6 +160,17 @@ def read(folder: str, step: int) -> Checkpoint:
     return Checkpoint(step, header, body[_HEAD.size + length :])
 
 
+def header_of(folder: str, step: int) -> dict[str, Any]:
+    """Without a look at the rest, and thus unchecked; {} where it is damaged."""
+    try:
+        with open(path_of(folder, step), "rb") as file:
+            _, _, length = _HEAD.unpack(file.read(_HEAD.size))
+            header: dict[str, Any] = json.loads(file.read(length))
+    except (OSError, ValueError, struct.error, OverflowError, MemoryError):
+        return {}
+    return header
+
+
 def read_segments(folder: str, segments: Iterable[tuple[int, int, int]]) -> bytes:
     """The journal of (step, bytes, CRC-32) one after another. Raises Damaged."""
     found = []
@@ -171,11 +187,13 @@ def read_segments(folder: str, segments: Iterable[tuple[int, int, int]]) -> byte
     return b"".join(found)
 
 
-def prune(folder: str, keep: int, newest: int) -> None:
+def prune(folder: str, keep: int, newest: int, folders: Sequence[str] = ()) -> None:
     """Delete all but the ``keep`` newest checkpoints up to ``newest``, and those after it, which are of a
-    course that was left.
+    course that was left. ``folders``: of all ranks; what all have of one step counts, and what is newer stays.
     """
     steps = steps_in(folder)
-    good = [step for step in steps if step <= newest]
-    for step in (*good[keep:], *(step for step in steps if step > newest)):
-        os.unlink(path_of(folder, step))
+    good = [step for step in (steps_in_all(folders) if folders else steps) if step <= newest]
+    oldest = good[keep - 1] if len(good) >= keep else 0
+    for step in steps:
+        if step < oldest or step > newest:
+            os.unlink(path_of(folder, step))

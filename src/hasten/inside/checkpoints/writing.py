@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
+from ...records.run_checkpoints import RunCheckpoints
 from ...saying import say
 from . import store
 from .image import Image
@@ -17,8 +18,8 @@ from .tensor_bytes import content_of
 class Background:
     """One checkpoint at a time. ``segments``: of the journal, those on the disk: (step, bytes, CRC-32)."""
 
-    def __init__(self, folder: str, keep: int, segments: list[tuple[int, int, int]]) -> None:
-        self._folder, self._keep = folder, keep
+    def __init__(self, asked: RunCheckpoints, segments: list[tuple[int, int, int]]) -> None:
+        self._folder, self._folders, self._keep = asked.own_folder, asked.folders, asked.keep
         self._segments = segments
         self._pending: list[bytes] = []  # of the journal, not in a segment yet
         self._thread: threading.Thread | None = None
@@ -71,7 +72,7 @@ class Background:
         self._segments = segments
         self._tail_is_whole = True
         del self._pending[:count]  # more may have come meanwhile
-        store.prune(self._folder, self._keep, step)
+        store.prune(self._folder, self._keep, step, self._folders)
         self.written += 1
 
     def _guarded(self, act: Callable[[], Any]) -> None:

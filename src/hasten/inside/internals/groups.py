@@ -20,6 +20,12 @@ def work_from(future: Future[object]) -> dist.Work:
     return work
 
 
+def meeting_store() -> Store:
+    """Where the ranks of the default group have met."""
+    store: Store = dist.distributed_c10d._get_default_store()
+    return store
+
+
 def name_given(group: dist.ProcessGroup, otherwise: str) -> str:
     """torch's name for a group; ``otherwise`` if it has none."""
     return str(dist.distributed_c10d._world.pg_names.get(group, otherwise))
