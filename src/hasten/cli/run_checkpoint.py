@@ -173,8 +173,8 @@ def _seed_of(folder: str, ranks: int) -> int:
         raise OSError(0, f"{path} is damaged; move it away") from error
     if before != ranks:
         raise UsageError(
-            f"the checkpoints in {folder} are of a training in {before} processes, and this one is in {ranks}: "
-            "start as many, or name another folder"
+            f"the checkpoints in {folder} are of a training in {before} processes, and this one is in "
+            f"{ranks}: start as many, or name another folder"
         )
     return seed
 

@@ -33,8 +33,17 @@ def ended(command: list[str], folder: Path, code: int = 0) -> subprocess.Complet
     return run
 
 
-def killed(command: list[str], folder: Path, step: int, number: int = signal.SIGKILL, least: int = 1) -> str:
-    """It gets the signal once it has printed that step and has a checkpoint of step ``least`` or later.
+def killed(
+    command: list[str],
+    folder: Path,
+    step: int,
+    number: int = signal.SIGKILL,
+    least: int = 1,
+    code: int = 0,
+    of: str = "",
+) -> str:
+    """It gets the signal once it has printed that step and has a checkpoint of step ``least`` or later, in
+    the folder ``of`` a rank. ``code``: with which it ends, if not by the signal itself.
 
     Checkpoints are written in the background: where the disk is slow, the script is read slowly, too, and
     has to wait, because the socket that it prints to holds few lines. Returns what it said.
@@ -53,7 +62,7 @@ def killed(command: list[str], folder: Path, step: int, number: int = signal.SIG
         for line in printed:
             if line.startswith("step "):
                 at = int(line.split()[1])
-                newest = max((step_of(path) for path in checkpoints(folder)), default=0)
+                newest = max((step_of(path) for path in checkpoints(folder, of)), default=0)
                 if at >= step and newest >= least:
                     process.send_signal(number)
                     break
@@ -61,7 +70,7 @@ def killed(command: list[str], folder: Path, step: int, number: int = signal.SIG
                     time.sleep(0.1)
         printed.read()
         said = process.stderr.read()
-        assert process.wait(PATIENCE_SECONDS) == -number, said
+        assert process.wait(PATIENCE_SECONDS) == (code or -number), said
     return said
 
 
@@ -72,8 +81,8 @@ def continued(command: list[str], folder: Path) -> subprocess.CompletedProcess[s
     return run
 
 
-def checkpoints(folder: Path) -> list[Path]:
-    return sorted((folder / "kept").glob("step-*.checkpoint"))
+def checkpoints(folder: Path, of: str = "") -> list[Path]:
+    return sorted((folder / "kept" / of).glob("step-*.checkpoint"))
 
 
 def step_of(checkpoint: Path) -> int:

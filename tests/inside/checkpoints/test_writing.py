@@ -11,6 +11,7 @@ import torch
 from hasten.inside.checkpoints import store
 from hasten.inside.checkpoints.image import Image
 from hasten.inside.checkpoints.writing import Background
+from hasten.records.run_checkpoints import RunCheckpoints
 
 
 def image() -> Image:
@@ -25,7 +26,7 @@ def submitted(background: Background, step: int, journal: bytes) -> None:
 def test_a_full_disk_is_said_once_and_the_next_has_the_whole_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    background = Background(str(tmp_path), 2, [])
+    background = Background(RunCheckpoints(str(tmp_path)), [])
 
     def full(*given: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -44,7 +45,7 @@ def test_a_full_disk_is_said_once_and_the_next_has_the_whole_journal(
 
 
 def test_what_came_since_the_last_is_kept_beside_it(tmp_path: Path) -> None:
-    background = Background(str(tmp_path), 2, [])
+    background = Background(RunCheckpoints(str(tmp_path)), [])
     submitted(background, 10, b"first")
     background.tail(b"se")
     background.tail(b"cond")
@@ -57,7 +58,7 @@ def test_what_came_since_the_last_is_kept_beside_it(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_gone_is_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    background = Background(str(tmp_path / "gone"), 2, [])
+    background = Background(RunCheckpoints(str(tmp_path / "gone")), [])
     submitted(background, 10, b"a")
     assert background.lost
     assert "was removed meanwhile" in capsys.readouterr().err

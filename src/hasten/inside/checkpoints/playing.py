@@ -212,7 +212,8 @@ class Playing:
 @contextmanager
 def without_exchange(torch: ModuleType, module: Any) -> Iterator[None]:
     """DistributedDataParallel exchanges nothing with other ranks: they may not compute this pass."""
-    if not (torch.distributed.is_available() and isinstance(module, torch.nn.parallel.DistributedDataParallel)):
+    exchanging = torch.nn.parallel.DistributedDataParallel
+    if not (torch.distributed.is_available() and isinstance(module, exchanging)):
         yield
         return
     buffers = module.require_forward_param_sync

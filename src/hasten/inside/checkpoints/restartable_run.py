@@ -34,9 +34,9 @@ from .own_modules import OwnModules
 from .playing import Playing
 from .random_numbers import compare_rng_states, compare_samples, digests
 from .repeating import Repeated
-from .script_journal import Reader, Writer
 from .same_step import SameStep
 from .schedule import schedule_of
+from .script_journal import Reader, Writer
 from .seams_of_course import SeamsOfCourse
 from .stopping import Stopping
 from .unnamed_tensors import GivenToWorkers, digests_of_others
@@ -123,7 +123,8 @@ class Keeper:
         self._torch = self._course.torch = torch
         spare_cuda_objects(torch)
         torch.manual_seed(self._asked.own_seed)
-        self._heap = Heap(torch, OwnModules(self._sources).is_own, self._sources.is_local, self._files.follows)
+        is_own = OwnModules(self._sources).is_own
+        self._heap = Heap(torch, is_own, self._sources.is_local, self._files.follows)
         self._images = Images(torch, self._heap)
         self._recording.torch_came(torch)
         self._files.install_saves(torch)

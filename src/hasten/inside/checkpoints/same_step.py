@@ -51,7 +51,7 @@ class SameStep:
             found = ", ".join(f"rank {rank}: {step or 'none'}" for rank, step in enumerate(steps))
             self._stop(
                 Diverged(
-                    f"the ranks found checkpoints of different steps in {self._asked.folder} ({found}), so not "
-                    "all hosts see the same folder, or not yet: if they share it, start again"
+                    f"the ranks found checkpoints of different steps in {self._asked.folder} ({found}), so "
+                    "not all hosts see the same folder, or not yet: if they share it, start again"
                 )
             )

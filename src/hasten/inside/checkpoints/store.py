@@ -189,7 +189,7 @@ def read_segments(folder: str, segments: Iterable[tuple[int, int, int]]) -> byte
 
 def prune(folder: str, keep: int, newest: int, folders: Sequence[str] = ()) -> None:
     """Delete all but the ``keep`` newest checkpoints up to ``newest``, and those after it, which are of a
-    course that was left. ``folders``: of all ranks; what all have of one step counts, and what is newer stays.
+    course that was left. ``folders``: of all ranks; what all have of one step counts, what is newer stays.
     """
     steps = steps_in(folder)
     good = [step for step in (steps_in_all(folders) if folders else steps) if step <= newest]
