@@ -240,7 +240,7 @@ class Files:
                 found[path] = file.buffer.tell() if hasattr(file, "buffer") else file.tell()
         return found
 
-    def go_on(self, header: dict[str, Any], made_again: list[str], others: Iterable[str]) -> None:
+    def go_on(self, header: dict[str, Any], made_again: list[str], others: Iterable[str] = ()) -> None:
         """From here on files are written. ``made_again``: temporary folders. ``others``: files that other
         ranks wrote after the checkpoint. Raises Diverged.
         """
