@@ -21,18 +21,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """``place``: where ranks meet. ``samples``: a folder, or ""."""
+    """``place``: where ranks meet. ``through``: folders that all ranks write to."""
 
     found: Findings
     trials: Trials
     place: Place
-    samples: str
+    through: tuple[str, ...]
 
     def protected(self, ranks: Sequence[Rank]) -> list[Rank]:
-        """The ranks, with what they write put aside, but for samples that are kept."""
+        """The ranks, with what they write put aside, but for samples and checkpoints that are kept."""
         sandbox = self.trials.sandbox
-        if self.samples:
-            sandbox = replace(sandbox, through=(*sandbox.through, self.samples))
+        sandbox = replace(sandbox, through=(*sandbox.through, *self.through))
         return [replace(rank, job=replace(rank.job, sandbox=sandbox)) for rank in ranks]
 
 
@@ -61,4 +60,5 @@ def rehearsed(
         for remark in found.remarks:
             say(f"differs from one process: {remark}")
         say("compared with one process: the first steps, and single later ones (on CPUs)")
-        yield Rehearsed(found, trials, place, job.samples)
+        kept = job.checkpoints.folder if job.checkpoints is not None else ""
+        yield Rehearsed(found, trials, place, tuple(folder for folder in (job.samples, kept) if folder))

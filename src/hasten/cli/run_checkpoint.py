@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .starting import why_several
 from .values import YEAR_SECONDS, file_name, shortened, whole_number
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ def checkpoints_of(
     folder = os.path.abspath(arguments.checkpoint)
     due, keep = arguments.every or _USUALLY, arguments.keep or _KEPT
     try:
-        rank, ranks = _place(arguments)
+        rank, ranks = _place(arguments, plan)
         seed = _seed_of(folder, ranks)
         return RunCheckpoints(folder, due.seconds, due.steps, keep, seed, rank, ranks)
     except OSError as error:
@@ -107,13 +106,10 @@ def _resumes_itself(script: Script) -> str:
 
 
 def _why_not(arguments: SimpleNamespace, script: Script, distribution: Distribution, plan: Plan) -> str:
-    by_itself = distribution.kind == "ranks" and arguments.ranks != "ours"
-    own_ranks = by_itself and "processes" not in plan.techniques
-    several = "" if own_ranks else why_several(arguments, distribution, plan)
-    if several:
+    if distribution.kind == "spawns" and arguments.ranks != "ours":
         return (
-            "a training of several processes is continued only if the script makes its ranks itself, as by "
-            f"torch.distributed, and {several}: train in one, or leave --checkpoint out"
+            f"{distribution.sign} starts the script's own processes, which cannot be continued yet: train in "
+            "one, or start its ranks by --nproc-per-node, or leave --checkpoint out"
         )
     if script.is_notebook:
         return "a notebook cannot be continued yet: export it as a script"
@@ -140,14 +136,16 @@ def part_that_restarts(arguments: SimpleNamespace, plan: Plan) -> tuple[Plan, li
     return plan.only(set(plan.techniques) - set(rest)), [remark]
 
 
-def _place(arguments: SimpleNamespace) -> tuple[int, int]:
+def _place(arguments: SimpleNamespace, plan: Plan) -> tuple[int, int]:
     """This process's rank, and how many there are; 0 where it will start all of them."""
     from ..launch.launched_rank import launched_rank
+    from ..launch.ranks_of_plan import wish_of
 
     launched = launched_rank(os.environ)
     if launched is not None and launched.size > 1:
         return launched.rank, launched.size
-    return 0, arguments.nproc_per_node or 1
+    wish = wish_of(plan)
+    return 0, arguments.nproc_per_node or (wish.count if wish is not None else 1)
 
 
 def _seed_of(folder: str, ranks: int) -> int:

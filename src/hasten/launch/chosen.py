@@ -213,6 +213,8 @@ def ranks_of_ours(
     count, on_cpu = wish.count, findings is not None and findings.device == "cpu"
     gpus = () if on_cpu else visible_gpus(job.machine, environment)
     seed = job.seed if job.seed is not None else secrets.randbits(31)
+    if job.checkpoints is not None:
+        seed = job.checkpoints.seed % 2**31  # that of the run that is continued
     made = []
     for number, share in enumerate(_shares_for(job.machine, wish)):
         variables = {**environment, **share.variables(environment), **gpu_of(number, count, gpus)}
@@ -232,6 +234,9 @@ def ranks_of_ours(
         plan = job.plan.without("threads") if wish.threads else plan_for(job.plan, share)
         machine = share.part_of(job.machine)
         rank = replace(job, machine=machine, plan=plan, seed=seed, ranks=told)
+        if job.checkpoints is not None:
+            kept = job.checkpoints.of_rank(told.rank, told.world_size, alike=True)
+            rank = replace(rank, checkpoints=kept)
         made.append(Rank(rank, variables, share.cpus, place.inherited))
     return made
 

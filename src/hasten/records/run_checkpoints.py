@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 class RunCheckpoints:
     """``folder`` is absolute, and shared by all ``ranks``; ``rank`` is this process's. One of
     ``every_seconds`` and ``every_steps`` is above zero. ``keep``: how many checkpoints stay. ``seed``: of the
-    first run, for generators that the script does not seed itself.
+    first run, for generators that the script does not seed itself. ``alike``: the ranks are ours, and train
+    as one process; all but rank 0 have what they write put aside.
     """
 
     folder: str
@@ -20,9 +21,10 @@ class RunCheckpoints:
     seed: int = 0
     rank: int = 0
     ranks: int = 1
+    alike: bool = False
 
-    def of_rank(self, rank: int, ranks: int) -> RunCheckpoints:
-        return replace(self, rank=rank, ranks=ranks)
+    def of_rank(self, rank: int, ranks: int, alike: bool = False) -> RunCheckpoints:
+        return replace(self, rank=rank, ranks=ranks, alike=alike)
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -37,5 +39,5 @@ class RunCheckpoints:
 
     @property
     def own_seed(self) -> int:
-        """Ranks whose script seeds nothing draw different numbers, as they do without us."""
-        return (self.seed + self.rank) % 2**62
+        """Ranks of a script's own draw different numbers if it seeds nothing, as they do without us."""
+        return (self.seed + (0 if self.alike else self.rank)) % 2**62

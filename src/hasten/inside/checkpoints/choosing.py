@@ -54,6 +54,9 @@ def choose(asked: RunCheckpoints, job: Job, home: str) -> Chosen | None:
                 ) from None
             say(f"hasten: {path} {error}; trying the one before it")
             continue
+        if asked.alike and asked.rank:  # what this rank wrote was put aside; it sees rank 0's
+            theirs = store.header_of(asked.folders[0], step)
+            checkpoint.header.update({key: theirs[key] for key in ("saved", "later") if key in theirs})
         tail, others = store.read_tail(folder, step), _written_by_others(asked, step)
         return Chosen(checkpoint, journal, tail, segments, others)
     if steps:

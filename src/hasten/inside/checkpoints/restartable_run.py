@@ -198,6 +198,7 @@ class Keeper:
         self._background.submit(self._recording.steps, image, self._writer.take())
         if self._schedule.stops:
             self._background.wait()
+            self._schedule.wait_for_others(self._recording.steps)
             self._stopped = True
             self._say_once(f"stopped after step {self._recording.steps:,}; start again to go on from there")
 

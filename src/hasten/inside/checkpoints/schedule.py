@@ -13,10 +13,12 @@ from dataclasses import dataclass
 
 from ...records.run_checkpoints import RunCheckpoints
 from .cannot import Cannot
+from .store import path_of
 
 _NEXT, _ASKED = "next", "asked-to-stop"  # files in the folder of all ranks
 _LEAD_SECONDS, _LEAD_BOUNDARIES = 0.5, 2  # no rank is further ahead of rank 0 when it looks
 _LOOK_SECONDS = 0.1  # between two looks for what others tell
+_WRITING_SECONDS = 20.0  # that the others may take longer than rank 0 to write a last checkpoint
 
 
 class Schedule:
@@ -33,6 +35,9 @@ class Schedule:
 
     def training_begins(self) -> None:
         """A first step has ended. Raises Cannot where no checkpoint would be of use."""
+
+    def wait_for_others(self, step: int) -> None:
+        """Until all ranks have written theirs of that step, or some seconds."""
 
     def took(self, steps: int) -> None:
         """A checkpoint after so many steps, or the training goes on from there."""
@@ -100,6 +105,14 @@ class OfRanks(Schedule):
         super().took(steps)
         if self._told.step <= steps:
             self._told = _Told()
+
+    def wait_for_others(self, step: int) -> None:
+        """Ours end once rank 0 does."""
+        until = time.monotonic() + _WRITING_SECONDS
+        while self._leads and time.monotonic() < until:
+            if all(os.path.exists(path_of(folder, step)) for folder in self._asked.folders):
+                return
+            time.sleep(_LOOK_SECONDS)
 
     def is_due(self, steps: int, busy: bool, asked: bool) -> bool:
         now = time.perf_counter()

@@ -66,7 +66,7 @@ class SeamsOfCourse:
         """Of a run under a plan: what techniques do in a root's pass is part of that, and their set-up is of
         no interest.
         """
-        training.follow, training.aside = self.follow, lambda: self._course
+        training.follow, training.aside = partial(self._follow_root, training), lambda: self._course
 
     def install_clocks(self, is_own: Callable[[str], bool], skips_sleep: Callable[[], bool]) -> None:
         """Before the script begins. ``is_own``: whether a file's calls are followed."""
@@ -114,6 +114,11 @@ class SeamsOfCourse:
             return follow(self, partial(original, self), given, more)
 
         return __call__
+
+    def _follow_root(self, training: Training, root: Any, call: Call, given: Any, more: Any) -> Any:
+        if training.this_rank is not None and training.plays_back():
+            training.this_rank.pass_played(root, given, more)
+        return self.follow(root, call, given, more)
 
     def follow(self, module: Any, call: Call, given: Any, more: Any) -> Any:
         """``call`` is the module's whole forward pass."""

@@ -19,7 +19,7 @@ from .heap import Found
 
 _SAMPLED = 2**20  # bytes from which on only some are looked at
 _HOLDING = (dict, list, tuple, set, deque, GeneratorType)
-_SAMPLES = "hasten.inside.samples."  # rooms of ours
+_OURS = ("hasten.inside.samples.", "hasten.inside.distributed.")  # rooms whose tensors are a matter of time
 _DEPTH = 8
 _DEEP = 16  # of a data set with models
 _NO_DATA = (type, ModuleType, FunctionType, FrameType, CodeType)
@@ -29,7 +29,7 @@ def digests_of_others(
     torch: ModuleType, found: Found, states: Iterable[Any], ours: Iterable[Any] = ()
 ) -> list[tuple[int, str]]:
     """Digests, and what they are of: tensors neither in ``found``, nor in optimizers' ``states``, nor waiting
-    in a loader, nor samples that a plan keeps: how many that are is a matter of time.
+    in a loader, nor samples that a plan keeps, nor what ranks exchange.
     """
     known = {id(tensor) for tensor in found.tensors.values()}
     known |= set(map(id, ours))
@@ -40,7 +40,7 @@ def digests_of_others(
         kind = type(thing)
         if issubclass(kind, torch.Tensor):
             tensors.append(thing)
-        elif issubclass(kind, iterators) or str(kind.__module__).startswith(_SAMPLES):
+        elif issubclass(kind, iterators) or str(kind.__module__).startswith(_OURS):
             held = list(getattr(thing, "__dict__", {}).values())  # Python 3.13's dictionary leads nowhere
             known |= {id(one) for one in _tensors_below(torch, held)}
     others = [one for one in tensors if id(one) not in known and _is_readable(torch, one)]

@@ -50,10 +50,12 @@ class Part:
 
 
 class SharedBatchNorm:
-    """Replaces ``torch.nn.functional.batch_norm``."""
+    """Replaces ``torch.nn.functional.batch_norm``. ``alone``: a rank asks no others."""
 
-    def __init__(self, communication: Communication, part: Callable[[], Part]) -> None:
-        self._communication, self._part = communication, part
+    def __init__(
+        self, communication: Communication, part: Callable[[], Part], alone: Callable[[], bool] = bool
+    ) -> None:
+        self._communication, self._part, self._alone = communication, part, alone
         self.calls = 0
 
     def around(self, original: Call) -> Call:
@@ -69,7 +71,7 @@ class SharedBatchNorm:
             momentum: float = 0.1,
             eps: float = 1e-5,
         ) -> object:
-            if not (training and torch.is_grad_enabled()):
+            if not (training and torch.is_grad_enabled()) or self._alone():
                 return original(input, running_mean, running_var, weight, bias, training, momentum, eps)
             self.calls += 1
             part = self._part()

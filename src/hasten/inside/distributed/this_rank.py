@@ -30,6 +30,7 @@ from .script_draws import Drawing
 from .slicing import Slicer
 from .spot_checks import SpotChecks, can_check
 from .step_apart import StepApart
+from .trained_parameters import TrainedParameters
 from .watch import Watch
 from .watched import Watched, bits_of
 
@@ -58,6 +59,7 @@ class ThisRank:
         self.communication = Communication(ranks)
         self.slicer = Slicer(ranks.rank, ranks.world_size, findings)
         self.rng = RngStates(training.torch, ranks.rank)
+        self.parameters = TrainedParameters(training)
         self.averaging = Averaging(self.communication, self.parameters)
         self.evaluation = SharedEvaluation(self.communication, lambda: self.slicer.in_step, fail)
         apart = not ranks.sync_batch_norm
@@ -67,7 +69,6 @@ class ThisRank:
         self._nan = NanOfRanks(self.communication, ranks.hosts)
         self.checks = SpotChecks(self) if checked and can_check(findings.device) else None
         self.steps, self._trained = 0, False  # optimizer steps that have ended; since the last evaluation
-        self._known: tuple[object, list[torch.Tensor]] = ((), [])  # key, and the parameters found by it
         self._met: set[int] = set()  # roots, by id, that were trained
         self._models = 0  # a fingerprint of their first parameters
         self._last_optimizer = -1
@@ -92,7 +93,7 @@ class ThisRank:
 
     def share_batch_norm(self) -> None:
         """Batch norm takes the statistics of the global batch."""
-        shared = SharedBatchNorm(self.communication, self._part)
+        shared = SharedBatchNorm(self.communication, self._part, self.training.plays_back)
         self.training.seams.replace(self.training.torch.nn.functional, "batch_norm", shared.around)
 
     def _part(self) -> Part:
@@ -162,13 +163,23 @@ class ThisRank:
 
     # ---- the model
     def _forward(self, root: torch.nn.Module, call: Call, args: Args, kwargs: Kwargs) -> object:
+        if self.training.plays_back():
+            return call(*args, **kwargs)  # what comes of it is not used
         if self.training.torch.is_grad_enabled():
-            if id(root) not in self._met:
-                self._meet(root)
-            self.slicer.forward_begins((args, kwargs))
-            self._trained = True
+            self._pass_begins(root, args, kwargs)
             return call(*args, **kwargs)
         return call(*args, **kwargs) if root.training else self._evaluate(root, call, args, kwargs)
+
+    def _pass_begins(self, root: torch.nn.Module, args: Args, kwargs: Kwargs) -> None:
+        if id(root) not in self._met:
+            self._meet(root)
+        self.slicer.forward_begins((args, kwargs))
+        self._trained = True
+
+    def pass_played(self, root: torch.nn.Module, args: Args, kwargs: Kwargs) -> None:
+        """A pass of ``root`` whose result is played back: no other rank is asked for anything."""
+        if self.training.torch.is_grad_enabled():
+            self._pass_begins(root, args, kwargs)
 
     def _evaluate(self, root: torch.nn.Module, call: Call, args: Args, kwargs: Kwargs) -> object:
         if self._trained:
@@ -188,17 +199,6 @@ class ThisRank:
     def _training_begins(self) -> None:
         self.rng.begin()
 
-    def parameters(self) -> list[torch.Tensor]:
-        """All that is trained, in the same order in all ranks."""
-        roots, optimizers = self.training.roots, self.training.optimizers
-        counts = [sum(len(group["params"]) for group in optimizer.param_groups) for optimizer in optimizers]
-        key = ([id(root) for root in roots], [id(optimizer) for optimizer in optimizers], counts)
-        if key != self._known[0]:
-            found = {id(p): p for root in roots for p in root.parameters()}
-            owned = [p for one in optimizers for group in one.param_groups for p in group["params"]]
-            self._known = (key, list({**found, **{id(p): p for p in owned}}.values()))
-        return self._known[1]
-
     # ---- the backward pass
     def _stepped(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
         self._last_optimizer, self._passes = self.training.number_of(optimizer), 0
@@ -210,6 +210,11 @@ class ThisRank:
                 return original(*args, **kwargs)
             if self._apart is not None:
                 return self._apart.backward(lambda: original(*args, **kwargs))
+            if self.training.plays_back():
+                result = original(*args, **kwargs)
+                self._passes += bool(self.training.has_optimizers)
+                self.slicer.backward_ended()
+                return result
             call = read_call(names, args, kwargs)
             losses = losses_at(call.given)
             self._inside = True

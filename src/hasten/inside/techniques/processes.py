@@ -32,6 +32,7 @@ _SAMPLES_EACH = 2  # of a batch, at least, for a slice that is worth its process
 
 class Processes(Technique):
     name = "processes"
+    restarts = True
     summary = "several processes, each with its part of every batch and of the cores"
     layer = "resources"
     risk = "exact"

@@ -46,6 +46,7 @@ class KeptRun:
         if self._keeper is None:
             return
         self._keeper.course_seams.join(training)
+        training.plays_back = lambda: self.is_played_back
         if self._keeper.plays:
             told.wait()
             self._keeper.on_landing = lambda: told.goes_on(steps())
