@@ -31,6 +31,18 @@ for epoch in range(3):
 with open("model.json", "w") as file:
     json.dump(torch.cat([p.detach().reshape(-1) for p in model.parameters()]).tolist(), file)
 """
+OWN_RANKS = KNOWS_OF_NO_RANKS.replace(
+    "optimizer = ",
+    """import torch.distributed as dist
+dist.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(model)
+optimizer = """,
+)
+DIES_ONCE = """        optimizer.step()
+        if epoch == 2 and not os.path.exists("died") and os.environ.get("RANK", "1") == "1":
+            open("died", "w").close()
+            os.kill(os.getpid(), 9)
+"""
 BY_SSH = ("run", "--engine", "torchrun", "--hosts", "h1,h2", "--nproc_per_node", "1")
 
 
@@ -76,6 +88,22 @@ def test_a_rank_that_is_killed_begins_anew_from_the_checkpoint(
     ranks = cluster.told("two")
     assert all(told["first_step"] for told in ranks)
     check_ranks(ranks, in_one_process, 2)
+
+
+@pytest.mark.parametrize("script", [KNOWS_OF_NO_RANKS, OWN_RANKS], ids=["none", "own ranks"])
+def test_a_script_without_resume_code_goes_on_from_the_checkpoint(cluster: Cluster, script: str) -> None:
+    cluster.write("train.py", script)
+    whole = cluster.hasten(*BY_SSH, "--no-plan", "train.py")
+    assert whole.returncode == 0, whole.stderr
+    expected = (cluster.folder / "model.json").read_bytes()
+    (cluster.folder / "model.json").unlink()
+    dying = script.replace("        optimizer.step()\n", DIES_ONCE).replace("json, ", "json, os, ")
+    cluster.write("train.py", dying)
+    kept = ("--checkpoint", "kept", "--every", "4steps", "--max-restarts", "1")
+    done = cluster.hasten(*BY_SSH, "--no-plan", *kept, "train.py")
+    assert done.returncode == 0, done.stderr
+    assert "going on after step 1" in done.stderr  # 12 or 16: they are written in the background
+    assert (cluster.folder / "model.json").read_bytes() == expected
 
 
 @pytest.mark.thorough
