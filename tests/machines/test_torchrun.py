@@ -39,7 +39,7 @@ model = torch.nn.parallel.DistributedDataParallel(model)
 optimizer = """,
 )
 DIES_ONCE = """        optimizer.step()
-        if epoch == 2 and not os.path.exists("died") and os.environ.get("RANK", "1") == "1":
+        if epoch == 2 and not os.path.exists("died"):
             open("died", "w").close()
             os.kill(os.getpid(), 9)
 """

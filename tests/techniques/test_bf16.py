@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -293,6 +294,30 @@ def test_what_a_model_keeps_of_a_pass_is_in_float32(bench: Workbench) -> None:
     assert model.pair[1] == "text"
     assert model.own.dtype is torch.bfloat16, "the script's own choice"
     assert "state" in dict(model.named_buffers())
+
+
+class LooksAtItself(Model):
+    """By NumPy, which has no bfloat16: a codebook's use, a figure, a metric."""
+
+    def forward(self, inputs: torch.Tensor) -> Any:
+        output = super().forward(inputs)
+        self.seen = [output.detach().numpy(), np.asarray(output.detach())]
+        return output
+
+
+def test_a_model_that_looks_at_its_tensors_by_numpy_finds_float32(bench: Workbench) -> None:
+    model = LooksAtItself()
+    under_bf16(bench, model)
+    for _ in range(2):
+        output = model(INPUTS)
+        assert [array.dtype for array in model.seen] == [np.float32] * 2
+        assert all((array == output.detach().numpy()).all() for array in model.seen)
+        bench.switchboard.switch(BASELINE)
+        with pytest.raises(TypeError):
+            torch.ones(2, dtype=torch.bfloat16).numpy()
+        bench.switchboard.switch(PLAN)
+    half = torch.ones(2, dtype=torch.float16)
+    assert half.numpy().dtype == np.float16
 
 
 class Adapting(Model):

@@ -53,9 +53,7 @@ class Training:
         self.evaluation_departures: dict[str, EvaluationDeparture] = {}  # of lowered evaluations
         self.before_passes: Callable[[], None] | None = None  # before each root's pass that records gradients
         self.follow: ForwardWrapper | None = None  # who keeps checkpoints: around all that a root's pass does
-        self.plays_back: Callable[[], bool] = (
-            bool  # a restarted script, to its step
-        )
+        self.plays_back: Callable[[], bool] = bool  # a restarted script, to its step
         self.aside: Callable[[], AbstractContextManager[None]] = nullcontext  # of no interest to that one
         self.before_scripting: dict[str, Callable[[Module], None]] = {}  # torch.jit.script compiles this one
         self.while_scripting: dict[str, Callable[[], AbstractContextManager[None]]] = {}  # compiles anything

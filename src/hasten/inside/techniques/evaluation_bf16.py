@@ -25,6 +25,7 @@ from ...records.trial import Proof
 from ..observing.uses import EVALUATES_IN_TRAINING_MODE, LOWERS_EVALUATIONS
 from ..training import NotApplicable, Training
 from .base import Technique, conflicting, saw_evaluation
+from .support.lowered_arrays import allow_arrays, need_no_arrays
 from .support.lowered_evaluations import MOST, LoweredEvaluations
 from .support.lowering import refuse_bfloat16
 from .support.products import device_of
@@ -77,10 +78,12 @@ class EvaluationBf16(Technique):
         self._evaluations = LoweredEvaluations(torch, torch.bfloat16)
         training.wrap_inside(self.name, self._evaluations)
         training.evaluation_departures[self.name] = self._evaluations.departure
+        allow_arrays(training, torch.bfloat16, self.name)
 
     def remove(self, training: Training) -> None:
         training.forward_wrappers.pop(self.name, None)
         training.evaluation_departures.pop(self.name, None)
+        need_no_arrays(training, self.name)
 
     def proof(self, training: Training) -> Proof:
         """Counts the passes under autocast; and for those also computed in full precision, the outputs must

@@ -15,6 +15,7 @@ from ...structures import Structure, map_tensors, tensors_of
 from ...training import Training
 from ..base import NO_MODULE
 from .kept_tensors import KeptTensors
+from .lowered_arrays import allow_arrays, need_no_arrays
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -74,8 +75,11 @@ class LoweredForward:
     def install(self, training: Training, name: str) -> None:
         training.forward_wrappers[name] = self
         training.after_updates[name] = self._stepped
+        if self._reduced == self._torch.bfloat16:
+            allow_arrays(training, self._reduced, name)
 
     def remove(self, training: Training, name: str) -> None:
+        need_no_arrays(training, name)
         training.forward_wrappers.pop(name, None)
         training.after_updates.pop(name, None)
 
