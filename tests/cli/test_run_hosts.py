@@ -190,6 +190,56 @@ def test_hosts_started_by_torchrun_train_what_one_process_trains(
     assert far_from_one_process(project, kind) <= TOLERANCE[kind]
 
 
+def until_checkpoint(project: Project, placed: Sequence[Placed], step: int, *words: str) -> list[str]:
+    """Ranks that train until each has a checkpoint of that step or a later one, and are killed then. Returns
+    what they said of a restart.
+    """
+    with by_hand(project, placed, *KEEPING, *words) as started:
+        folders = [project.folder / "kept" / f"rank-{rank}" for rank in range(len(placed))]
+        wait_until(
+            lambda: (
+                all(max(kept_steps(one), default=0) >= step for one in folders)
+                or any(one.poll() is not None for one in started)
+            )
+        )
+        for one in started:
+            one.kill()
+        done = all_ended(started)
+    wait_until(lambda: project.processes() == [])
+    return [line for one in done for line in one.stderr.splitlines() if "step" in line and "again" in line]
+
+
+def kept_steps(folder: Path) -> list[int]:
+    return [int(path.stem[5:]) for path in folder.glob("step-*.checkpoint")]
+
+
+KEEPING = ("--no-plan", "--checkpoint", "kept", "--every", "3steps", "train.py")
+
+
+@pytest.mark.parametrize(
+    ("kind", "worlds"),
+    [
+        ("SGD", (ONE_AND_TWO, ONE_HOST)),
+        pytest.param("Adam", (ONE_HOST, ONE_AND_TWO, ONE_AND_TWO, ONE_AND_ONE), marks=pytest.mark.thorough),
+    ],
+    ids=["fewer", "more, the same and fewer"],
+)
+def test_another_number_of_ranks_goes_on_from_the_checkpoint(
+    project: Project, kind: str, worlds: Sequence[Sequence[Placed]]
+) -> None:
+    """They are one machine here."""
+    slow = "optimizer.step(); __import__('time').sleep(0.05)"
+    project.write("train.py", written(project).read_text().replace("optimizer.step()", slow))
+    for number, placed in enumerate(worlds[:-1]):
+        said = until_checkpoint(project, placed, 10 * (number + 1), kind)
+        assert len(said) == (number > 0), said
+    with by_hand(project, worlds[-1], *KEEPING, kind) as started:
+        done = all_ended(started)
+    assert [one.returncode for one in started] == [0] * len(worlds[-1]), done
+    assert "training goes on" in done[0].stderr
+    assert far_from_one_process(project, kind) <= TOLERANCE[kind]
+
+
 @pytest.mark.thorough
 def test_what_slices_do_not_add_up_to_is_refused_once_and_on_all_hosts(project: Project) -> None:
     written(project, MEDIAN)

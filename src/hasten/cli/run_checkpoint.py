@@ -93,7 +93,8 @@ def checkpoints_of(
     due, keep = arguments.every or _USUALLY, arguments.keep or _KEPT
     try:
         rank, ranks = _place(arguments, plan)
-        seed = _seed_of(folder, ranks)
+        ours = arguments.ranks == "ours" or not distribution.kind
+        seed = _seed_of(folder, ranks, ours)
         return RunCheckpoints(folder, due.seconds, due.steps, keep, seed, rank, ranks)
     except OSError as error:
         raise UsageError(f"{folder} cannot be used for checkpoints: {error.strerror}") from error
@@ -148,8 +149,10 @@ def _place(arguments: SimpleNamespace, plan: Plan) -> tuple[int, int]:
     return 0, arguments.nproc_per_node or (wish.count if wish is not None else 1)
 
 
-def _seed_of(folder: str, ranks: int) -> int:
-    """Of the first run with this folder. Raises UsageError if that trained in another number of processes."""
+def _seed_of(folder: str, ranks: int, ours: bool) -> int:
+    """Of the first run with this folder. Raises UsageError if that trained in another number of processes,
+    and ranks of its kind cannot go on then. ``ours``: they train as one process.
+    """
     from ..errors import UsageError
 
     os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -169,10 +172,11 @@ def _seed_of(folder: str, ranks: int) -> int:
         seed, before = int(first["seed"]), int(first.get("processes", 1))
     except (ValueError, KeyError, TypeError) as error:
         raise OSError(0, f"{path} is damaged; move it away") from error
-    if before != ranks:
+    if before != ranks and not (ours and before > 1 and ranks > 1):
+        also = " (from one process to several, or back, none can go on)" if ours else ""
         raise UsageError(
             f"the checkpoints in {folder} are of a training in {before} processes, and this one is in "
-            f"{ranks}: start as many, or name another folder"
+            f"{ranks}: start as many, or name another folder{also}"
         )
     return seed
 

@@ -234,3 +234,22 @@ def test_a_state_that_is_kept_is_the_one_that_orders_go_on_from() -> None:
                 assert torch.equal(torch.rand(3), expected)
         finally:
             seams.undo_all()
+
+
+def test_another_role_draws_its_own_and_orders_as_before() -> None:
+    def drawn(role: int | None) -> tuple[list[float], list[float]]:
+        torch.manual_seed(3)
+        rng = RngStates(torch, 0)
+        rng.begin()
+        torch.rand(5)
+        if role is not None:
+            rng.take_role(role)
+        own = torch.rand(3).tolist()
+        with rng.shared():
+            return own, torch.rand(3).tolist()
+
+    (plain, order), first, second = drawn(None), drawn(1), drawn(2)
+    assert drawn(0) == (plain, order)
+    assert drawn(1) == first
+    assert first[1] == second[1] == order
+    assert len({*plain, *first[0], *second[0]}) == 9

@@ -60,3 +60,18 @@ def test_the_weight_is_of_the_batch_at_hand_though_another_was_fetched_ahead() -
     slicer.forward_begins((whole[1].clone(),))  # moved to a GPU, say: told by its length
     assert slicer.weight("mean") == 0.5
     assert slicer.weight("sum") == 1.0
+
+
+def test_another_role_cuts_other_parts_unless_a_batch_was_fetched_ahead() -> None:
+    slicer = made(rank=0)
+    iterator = iter(DataLoader(TensorDataset(torch.zeros(20)), batch_size=6))
+    batch = [torch.zeros(3), torch.zeros(3)]
+    assert slicer.cut(iterator, [0, 1, 2, 3, 4, 5]) == [0, 1, 2]
+    assert "fetches batches ahead" in slicer.take_role(1, 2)  # it was ordered, and has not come
+    assert slicer.take_role(0, 2) != ""
+    slicer.batch_came(batch, iterator)
+    assert "fetches batches ahead" in slicer.take_role(1, 2)  # it has come, and was not trained on
+    assert slicer.take_role(1, 2) == ""  # it is that rank already
+    slicer.forward_begins((batch[0],))
+    assert slicer.take_role(2, 3) == ""
+    assert slicer.cut(iterator, [6, 7, 8, 9, 10, 11]) == [10, 11]

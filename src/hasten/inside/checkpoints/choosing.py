@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,8 +14,8 @@ from ..job import Job
 from ..source_files import SourceFiles, digest_of
 from . import store
 from .cannot import Cannot
+from .of_ranks import Candidate, Role, candidates, roles_in, seen_by_rank_0, take_over, written_by_others
 from .store import Checkpoint, Damaged
-from .written_list import WrittenList
 
 _NO_PLAN = "none"
 
@@ -22,7 +23,8 @@ _NO_PLAN = "none"
 @dataclass(frozen=True)
 class Chosen:
     """``journal`` leads to it; ``tail`` is what was done after it, as far as that is known.
-    ``written_by_others``: files that other ranks wrote after it.
+    ``written_by_others``: files that other ranks wrote after it. ``roles``: as whom this rank comes there, if
+    it was another one on its way.
     """
 
     checkpoint: Checkpoint
@@ -30,60 +32,49 @@ class Chosen:
     tail: bytes
     segments: list[tuple[int, int, int]] = field(default_factory=list)
     written_by_others: frozenset[str] = frozenset()
+    roles: list[Role] = field(default_factory=list)
 
 
 def choose(asked: RunCheckpoints, job: Job, home: str) -> Chosen | None:
     """None where there is none yet. Raises Cannot where there are only damaged ones, or another script's.
     ``home``: the folder that the run begins in.
     """
-    folder = asked.own_folder
-    steps = _steps_of_all(asked) if asked.ranks > 1 else store.steps_in(folder)
-    for step in steps:
-        path = store.path_of(folder, step)
+    found = candidates(asked)
+    for one in found:
+        path = store.path_of(one.folder, one.step)
         try:
-            checkpoint = store.read(folder, step)
-            _check_same(checkpoint.header["made_by"], job, folder, home)
+            checkpoint = store.read(one.folder, one.step)
+            _check_same(checkpoint.header["made_by"], job, one, home)
             segments = [(s, size, crc) for s, size, crc in checkpoint.header["segments"]]
-            journal = store.read_segments(folder, segments)
+            journal = store.read_segments(one.folder, segments)
         except Damaged as error:
             if asked.ranks > 1:
-                os.replace(path, f"{path}.damaged")
-                raise Cannot(
-                    f"{path} {error}. It was renamed to {os.path.basename(path)}.damaged: start again, and "
-                    f"all {asked.ranks} ranks go on from the one before it"
-                ) from None
+                raise _set_aside(path, error, asked) from None
             say(f"hasten: {path} {error}; trying the one before it")
             continue
-        if asked.alike and asked.rank:  # what this rank wrote was put aside; it sees rank 0's
-            theirs = store.header_of(asked.folders[0], step)
-            checkpoint.header.update({key: theirs[key] for key in ("saved", "later") if key in theirs})
-        tail, others = store.read_tail(folder, step), _written_by_others(asked, step)
-        return Chosen(checkpoint, journal, tail, segments, others)
-    if steps:
+        checkpoint.header.update(seen_by_rank_0(asked, one.step))
+        others = written_by_others(asked, one.step)
+        roles, tail = roles_in(checkpoint.header), store.read_tail(one.folder, one.step)
+        if one.processes != asked.ranks:
+            roles.append(Role(one.step, checkpoint.header["boundary"], 0, one.processes))
+            take_over(segments, one.folder, asked.own_folder)
+            tail = b""  # what it read after it depended on its part of each batch
+        return Chosen(checkpoint, journal, tail, segments, others, roles)
+    if found:
         raise Cannot(
-            f"none of the {len(steps)} checkpoints in {folder} can be read. To train from the beginning, "
-            "move them away, or name another folder"
+            f"none of the {len(found)} checkpoints in {asked.own_folder} can be read. To train from the "
+            "beginning, move them away, or name another folder"
         )
     return None
 
 
-def _steps_of_all(asked: RunCheckpoints) -> list[int]:
-    """Raises Cannot where this rank has checkpoints, and another none."""
-    missing = [folder for folder in asked.folders if not os.path.isdir(folder)]
-    if missing and store.steps_in(asked.own_folder):
-        raise Cannot(
-            f"{missing[0]} is missing: the folder of checkpoints must be one that all hosts share. To train "
-            "from the beginning, name another folder"
-        )
-    return [] if missing else store.steps_in_all(asked.folders)
-
-
-def _written_by_others(asked: RunCheckpoints, step: int) -> frozenset[str]:
-    found = set[str]()
-    for folder in asked.folders:
-        if folder != asked.own_folder:
-            found |= WrittenList(folder).since(store.header_of(folder, step).get("written", 0))
-    return frozenset(found)
+def _set_aside(path: str, error: Damaged, asked: RunCheckpoints) -> Cannot:
+    with suppress(FileNotFoundError):  # another rank was faster
+        os.replace(path, f"{path}.damaged")
+    return Cannot(
+        f"{path} {error}. It was renamed to {os.path.basename(path)}.damaged: start again, and all "
+        f"{asked.ranks} ranks go on from the one before it"
+    )
 
 
 def made_by(job: Job, sources: SourceFiles, digests: dict[str, str], home: str) -> dict[str, Any]:
@@ -105,14 +96,15 @@ def made_by(job: Job, sources: SourceFiles, digests: dict[str, str], home: str) 
     }
 
 
-def _check_same(made: dict[str, Any], job: Job, folder: str, home: str) -> None:
+def _check_same(made: dict[str, Any], job: Job, chosen: Candidate, home: str) -> None:
+    folder = chosen.folder
     now: dict[str, Any] = {
         "script": job.argv[0],
         "arguments": list(job.argv[1:]),
         "module": job.module,
         "folder": home,
         "python": sys.version.split()[0],
-        "processes": job.checkpoints.ranks if job.checkpoints is not None else 1,
+        "processes": chosen.processes,
         "plan": _plan_words(job),
     }
     for name, value in now.items():
@@ -128,6 +120,8 @@ def _plan_words(job: Job) -> str:
     """Equal if the plan is."""
     found = []
     for name, settings in sorted(job.plan.techniques.items()):
+        if name == "processes":  # how many there are, and where they run, may be another
+            settings = {key: value for key, value in settings.items() if key == "sync_batch_norm"}
         how = ", ".join(f"{key}={value}" for key, value in sorted(settings.items()))
         found.append(f"{name} ({how})" if how else name)
     return " + ".join(found) or _NO_PLAN

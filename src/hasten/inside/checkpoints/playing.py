@@ -15,6 +15,7 @@ from .course import Course
 from .following import kept_of, loss_of
 from .heap import text_of
 from .large_values import Large, is_summed
+from .of_ranks import Roles
 from .played_steps import PlayedSteps
 from .random_numbers import set_torch_state
 from .script_journal import Reader
@@ -45,6 +46,7 @@ class Playing:
         self.made_again: list[str] = []  # temporary folders
         self.clocks: dict[Any, Any] = {}
         self.optimizers: Callable[[], list[Any]] = list
+        self.roles = Roles()
 
     @property
     def anchor(self) -> Any:
@@ -200,13 +202,22 @@ class Playing:
         self.steps += 1
         if self._reader.exhausted and self._boundary == "step":
             self._land()
+        else:
+            self._pass("step")
 
     def batch_asked(self) -> None:
         if self._reader.exhausted and self._boundary == "batch":
             self._land()
             self._course.mode.batch_asked()
         else:
+            self._pass("batch")
             self._next(script_journal.BATCH)
+
+    def _pass(self, boundary: str) -> None:
+        try:
+            self.roles.passed(self.steps, boundary)
+        except Diverged as error:
+            self._fail(error)
 
 
 @contextmanager

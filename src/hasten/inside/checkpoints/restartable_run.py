@@ -22,7 +22,7 @@ from ..random_state import seed_before_imports
 from ..seams import Seams
 from ..source_files import SourceFiles
 from . import store
-from .cannot import Cannot, Diverged, told
+from .cannot import Cannot, Diverged, told, why_not_continued
 from .choosing import Chosen, check_torch, choose, made_by
 from .course import Course
 from .following import Recording
@@ -30,6 +30,7 @@ from .graphs import saved_in_graphs, with_graph
 from .heap import Found, Heap
 from .image import Images, Restoring
 from .muted_output import Files, Muted
+from .of_ranks import Roles
 from .own_modules import OwnModules
 from .playing import Playing
 from .random_numbers import compare_rng_states, compare_samples, digests
@@ -65,6 +66,7 @@ class Keeper:
         self._clock = time.perf_counter
         self.plays = False  # the script is on its way to the last checkpoint
         self.on_landing: Callable[[], None] = lambda: None
+        self.roles = Roles()  # of a rank of ours: as whom it comes to the checkpoint
 
     # ---- the beginning
     def begin(self) -> None:
@@ -114,6 +116,7 @@ class Keeper:
             self._course_of, Reader(chosen.journal), header["boundary"], self._land, self._stop
         )
         self._playing.optimizers = self._living
+        self._playing.roles = self.roles = Roles(chosen.roles)
         return self._playing
 
     def _course_of(self) -> Course:
@@ -193,6 +196,7 @@ class Keeper:
             **self._files.state(),
             "drawn": self._course.drawn,
             "made_by": self._made_by(),
+            "roles": self.roles.as_json(),
         }
         self._schedule.took(self._recording.steps)
         self._background.submit(self._recording.steps, image, self._writer.take())
@@ -222,6 +226,7 @@ class Keeper:
                 self._put_back(chosen.checkpoint)
                 self._compare_others(Counter(header["others"]))
                 self._files.go_on(header, self._playing.made_again, chosen.written_by_others)
+                self.roles.landed()
         except Exception as error:
             self._stop(error)
         self._unmute()
@@ -274,13 +279,7 @@ class Keeper:
     def _stop(self, error: Exception) -> NoReturn:
         """Nothing was trained yet, and nothing written."""
         self._unmute()
-        why = told(error)
-        if isinstance(error, Diverged):
-            why = (
-                f"this training cannot be continued: {why}. To train from the beginning, name another "
-                "folder, or leave out --checkpoint"
-            )
-        say(f"hasten: {why}")
+        say(f"hasten: {why_not_continued(error)}")
         os._exit(_NOT_CONTINUED)
 
     # ---- the end

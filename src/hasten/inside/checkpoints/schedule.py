@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -24,10 +25,10 @@ _WRITING_SECONDS = 20.0  # that the others may take longer than rank 0 to write 
 class Schedule:
     """Of one process. ``stops``: the process is to end once the checkpoint is written."""
 
-    def __init__(self, asked: RunCheckpoints) -> None:
-        self._asked = asked
+    def __init__(self, asked: RunCheckpoints, now: Callable[[], float] = time.perf_counter) -> None:
+        self._asked, self._now = asked, now
         self._steps = 0  # at the last checkpoint
-        self._time = time.perf_counter()
+        self._time = self._now()
         self.stops = False
 
     def begin(self) -> None:
@@ -41,7 +42,7 @@ class Schedule:
 
     def took(self, steps: int) -> None:
         """A checkpoint after so many steps, or the training goes on from there."""
-        self._steps, self._time = steps, time.perf_counter()
+        self._steps, self._time = steps, self._now()
 
     def is_due(self, steps: int, busy: bool, asked: bool) -> bool:
         """After so many steps. ``busy``: the last one is not written yet. ``asked``: the process got a signal
@@ -53,7 +54,7 @@ class Schedule:
     def _is_time(self, steps: int) -> bool:
         if self._asked.every_steps:
             return steps - self._steps >= self._asked.every_steps
-        return time.perf_counter() - self._time >= self._asked.every_seconds
+        return self._now() - self._time >= self._asked.every_seconds
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,8 @@ class _Told:
 class OfRanks(Schedule):
     """Of one of several: ranks train in step with each other, to within one."""
 
-    def __init__(self, asked: RunCheckpoints) -> None:
-        super().__init__(asked)
+    def __init__(self, asked: RunCheckpoints, now: Callable[[], float] = time.perf_counter) -> None:
+        super().__init__(asked, now)
         self._path, self._stop_path = (os.path.join(asked.folder, name) for name in (_NEXT, _ASKED))
         self._leads = asked.rank == 0
         self._told = _Told()  # not taken yet, if it has a step
@@ -115,7 +116,7 @@ class OfRanks(Schedule):
             time.sleep(_LOOK_SECONDS)
 
     def is_due(self, steps: int, busy: bool, asked: bool) -> bool:
-        now = time.perf_counter()
+        now = self._now()
         if self._last is not None:
             self._fastest = min(self._fastest, now - self._last[1])
             self._at_once = max(self._at_once, steps - self._last[0])

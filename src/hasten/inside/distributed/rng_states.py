@@ -39,7 +39,7 @@ class RngStates:
 
     def __init__(self, torch: ModuleType, rank: int) -> None:
         self._torch = torch
-        self._rank = rank
+        self.rank = rank
         self._aside: State | None = None  # the inactive state of each generator
         self._owned = _NONE  # generators whose own state is active
         self._seeding = False
@@ -49,6 +49,18 @@ class RngStates:
         """Training begins: layers now draw from the rank's own RNG states, except within ``shared``."""
         self.begun = True
         self._own(self._owned | _LAYERS)
+
+    def take_role(self, rank: int) -> None:
+        """From now on this process's own states are that rank's: derived from those so far, for all but
+        rank 0.
+        """
+        if rank and rank != self.rank and self._aside is not None:
+            with self.own():
+                state = self._torch.random.default_generator.get_state()
+                self._seeding = True
+                seed_generators(self._torch, another_seed(rank, zlib.crc32(bytes(state.tolist()))))
+                self._seeding = False
+        self.rank = rank
 
     @contextmanager
     def shared(self) -> Iterator[None]:
@@ -89,10 +101,10 @@ class RngStates:
 
     def _beginning(self, now: State) -> State:
         """The first of this rank's own states."""
-        if not self._rank:
+        if not self.rank:
             return dict(now)
         self._seeding = True
-        seed_generators(self._torch, seed_of(self._rank, self._torch.initial_seed()))
+        seed_generators(self._torch, seed_of(self.rank, self._torch.initial_seed()))
         self._seeding = False
         return rng_states(self._torch)
 
@@ -110,8 +122,8 @@ class RngStates:
         if self._owned >= _LAYERS:
             generator = self._torch.random.default_generator
             generator.set_state(state)
-            if self._rank:
-                generator.manual_seed(another_seed(self._rank, zlib.crc32(bytes(state.tolist()))))
+            if self.rank:
+                generator.manual_seed(another_seed(self.rank, zlib.crc32(bytes(state.tolist()))))
 
     # ---- a script that seeds again
     def watch_seeding(self, seams: Seams) -> None:
@@ -135,8 +147,8 @@ class RngStates:
             if self._seeding or not self.begun or self._aside is None or not isinstance(given, int):
                 return result
             now = rng_states(self._torch)
-            if self._rank:
-                apart = seed_of(self._rank, given)
+            if self.rank:
+                apart = seed_of(self.rank, given)
                 original(apart % 2**32 if kind == "numpy" else apart)
             mine = rng_states(self._torch)
             if set(_GENERATORS[kind]) <= self._owned:

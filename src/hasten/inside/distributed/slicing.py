@@ -88,6 +88,14 @@ class Slicer:
         self.batches = 0
         self.in_step = False
 
+    def take_role(self, rank: int, size: int) -> str:
+        """From the next batch on it cuts as that rank of so many. Returns why not, or ""."""
+        if (rank, size) == (self._rank, self._size):
+            return ""
+        fetched = any(self._ordered.values()) or (self._came and self._came[-1][0] is not self.current)
+        self._rank, self._size = rank, size
+        return "its loader, or a library, fetches batches ahead" if fetched else ""
+
     def trains_on(self, loader: LoaderKey | None, in_eval: bool) -> None:
         """What a rehearsal found."""
         self._loader, self._in_eval = loader, in_eval

@@ -123,7 +123,7 @@ class ThisRank:
         def __init__(iterator: loaders.LoaderIterator, *args: object, **kwargs: object) -> None:
             original(iterator, *args, **kwargs)
             # from the workers' own generators
-            loaders.put_base_seed(iterator, seed_of(self.ranks.rank, loaders.base_seed(iterator)))
+            loaders.put_base_seed(iterator, seed_of(self.rng.rank, loaders.base_seed(iterator)))
 
         return __init__
 

@@ -47,6 +47,8 @@ class KeptRun:
             return
         self._keeper.course_seams.join(training)
         training.plays_back = lambda: self.is_played_back
+        if training.this_rank is not None:
+            self._keeper.roles.follow(training.this_rank)
         if self._keeper.plays:
             told.wait()
             self._keeper.on_landing = lambda: told.goes_on(steps())
