@@ -8,7 +8,7 @@ from ..records.run_forecast import Assumed, ForecastPart, PartName, RunForecast,
 
 _START_WORTH_A_WORD = 0.5  # seconds
 _LASTING_WORTH_A_WORD = 0.5
-_VAGUE = 3.0  # times its value: an interval that reaches further tells nothing
+_VAGUE = 3.0  # an interval that reaches further than so many times its value, up or down, tells nothing
 _MINUTES, _HOURS = 120.0, 7200.0  # seconds from which times are given in these units
 _ASSUMED: Mapping[Assumed, str] = {
     "length by loader": "that an epoch is one pass over its loader",
@@ -36,7 +36,8 @@ _PARTS: Mapping[PartName, str] = {
 
 def forecast_lines(found: RunForecast, tune_seconds: float) -> list[str]:
     """How long a run takes without and with the plan, when the tune pays off, and what that assumes."""
-    if not found.is_faster and found.after.high > _VAGUE * found.after.value:
+    value, low, high = found.after.value, found.after.low, found.after.high
+    if not found.is_faster and (high > _VAGUE * value or value > _VAGUE * low):
         return [
             f"{_of(found)}: about {span_words(found.before.value)} before; under the plan it cannot be told. "
             "The processes of this tune trained at very different speeds, as they do beside other programs. "
