@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from hasten.bench.comparing.decisions import Effort
+from hasten.bench.comparing.quiet import Quiet
 from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.script_bench import ScriptBench
 from hasten.bench.workers.limit import Limit
@@ -41,9 +42,25 @@ def test_what_can_be_switched_is_compared_live(a: Plan, b: Plan, method: str) ->
 
 
 def test_pairs_end_as_soon_as_they_are_clear() -> None:
-    for effect in (0.5, 1.5):
+    for effect in (0.5, 1.2):
         with bench_over(PaperTrials(effects={"malloc": effect})) as bench:
             assert len(bench.compare(BASELINE, PROCESS, 1e9).log_ratios) == 2
+
+
+def test_what_loses_a_fifth_in_its_first_pair_gets_no_second() -> None:
+    with bench_over(PaperTrials(effects={"malloc": 1.3})) as bench:
+        trial = bench.compare(BASELINE, PROCESS, 1e9)
+    assert [math.exp(x) for x in trial.log_ratios] == pytest.approx([1.3])
+    assert trial.failure == "1.30 times slower in its first pair of processes, which was enough"
+
+
+def test_a_first_pair_that_others_disturbed_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = iter(range(100))
+    monkeypatch.setattr(Quiet, "counted_as_measured", property(lambda quiet: next(counted)))
+    with bench_over(PaperTrials(effects={"malloc": 1.3})) as bench:
+        trial = bench.compare(BASELINE, PROCESS, 1e9)
+    assert len(trial.log_ratios) == 2
+    assert trial.failure is None
 
 
 def test_two_pairs_that_both_say_slower_are_enough_however_far_apart() -> None:

@@ -14,7 +14,14 @@ from ..records.plan import BASELINE, Plan
 from ..records.trial import Seen, Trial, Unseen
 from .base import method_of, outside_steps
 from .comparing.confirmation import confirm
-from .comparing.decisions import LEAST_TO_TELL, Effort, all_much_slower, is_clear, worth_repeating
+from .comparing.decisions import (
+    LEAST_TO_TELL,
+    Effort,
+    all_much_slower,
+    is_clear,
+    lost_at_once,
+    worth_repeating,
+)
 from .comparing.epoch_ends import EpochEnds
 from .comparing.live import LiveBench
 from .comparing.pairs import PairsBench
@@ -235,8 +242,10 @@ class ScriptBench:
 
 
 def _clear(log_ratios: list[float]) -> bool:
-    """Whether the search needs no more pairs: the interval excludes 1, or both of two say slower."""
+    """Whether the search needs no more pairs: the interval excludes 1, both of two say slower, or the first
+    by far.
+    """
     ratio = interval(log_ratios, "pairs")
     if ratio is None:
-        return False
+        return lost_at_once(log_ratios)
     return is_clear(ratio) or all_much_slower(log_ratios)

@@ -31,6 +31,7 @@ from hasten.bench.comparing.decisions import (
     likely,
     looks_needed,
     looks_of,
+    lost_at_once,
     margin,
     shows_slow,
     tells,
@@ -268,6 +269,14 @@ def test_what_failed_decides_nothing() -> None:
 def test_an_interval_that_is_narrow_tells_enough() -> None:
     assert known_well(Ratio(1.0, 0.996, 1.004, 5, "ABBA blocks"))
     assert not known_well(Ratio(1.0, 0.994, 1.006, 5, "ABBA blocks"))
+
+
+def test_one_pair_may_leave_no_doubt() -> None:
+    assert lost_at_once([0.23])
+    assert not lost_at_once([0.22])
+    assert not lost_at_once([-0.5])
+    assert not lost_at_once([0.4, 0.4])
+    assert not lost_at_once([])
 
 
 def test_two_pairs_may_leave_no_doubt() -> None:

@@ -30,6 +30,7 @@ LARGE_BELOW = 0.9  # the interval ends below this: a gain that is worth a longer
 LIKELY_BELOW = 0.95  # of the value, where few pairs cannot be sure: worth a confirmation
 KNOWN_WITHIN = 0.01  # an interval so narrow tells all that the search needs
 _CLEARLY_WORSE = math.log(1.15)  # of every ABBA block: one is b against a, twice
+_LOST_AT_ONCE = math.log(1.25)
 _GOOD_GAIN = 0.25  # what most of the larger gains of single techniques come to
 LEAST_TO_TELL = 3  # two values may agree by chance: they do not show which gains they could find
 
@@ -67,6 +68,14 @@ def known_well(ratio: Ratio) -> bool:
 def all_much_slower(log_ratios: Sequence[float]) -> bool:
     """Whether two pairs already leave no doubt that b is slower."""
     return min(log_ratios) > SLOWER_ABOVE
+
+
+def lost_at_once(log_ratios: Sequence[float]) -> bool:
+    """Whether the first pair, which nothing disturbed, leaves no doubt: settings of a technique race, and
+    what loses so much wins nothing by a second one. One process in dozens is slow from its start to its end,
+    so that a gain is seldom lost.
+    """
+    return len(log_ratios) == 1 and log_ratios[0] > _LOST_AT_ONCE
 
 
 def clearly_worse(log_ratios: Sequence[float]) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...records.run_forecast import SeenProcess
 from ...records.trial import Proof
+from .decisions import lost_at_once
 
 
 @dataclass(frozen=True)
@@ -34,3 +36,11 @@ class Pair:
 def lasting_seconds(proofs: Sequence[Proof]) -> float:
     """Lasting set-up of all techniques together."""
     return sum(proof.lasting_seconds for proof in proofs)
+
+
+def why_lost_at_once(done: Sequence[Pair]) -> str:
+    """Why there is no second pair, if the first was enough; "" otherwise."""
+    log_ratios = [pair.log_ratio for pair in done]
+    if not lost_at_once(log_ratios):
+        return ""
+    return f"{math.exp(log_ratios[0]):.2f} times slower in its first pair of processes, which was enough"

@@ -24,7 +24,7 @@ from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
 from ..workers.worker import Worker
 from .epoch_ends import EpochEnds
 from .first_steps import SECOND_LOOK, hopeless
-from .pair import Pair, lasting_seconds
+from .pair import Pair, lasting_seconds, why_lost_at_once
 from .quiet import Quiet
 from .seen_process import seen_process
 from .statistics import interval
@@ -97,13 +97,15 @@ class PairsBench:
             self._prepare(a, b)
             for number in range(pairs):
                 pair_began, waited = clock(), self._quiet.spent_seconds
+                contended = self._quiet.counted_as_measured
                 done.append(self._fitting_pair(a, b, a_first=number % 2 == 0))
                 waited = self._quiet.spent_seconds - waited
                 self._pair_took(clock() - pair_began - done[-1].setups_seconds - waited)
                 idle = not number and without_effect(done[-1].proofs)  # further processes would show no more
-                if idle or enough([pair.log_ratio for pair in done]):
+                undisturbed = self._quiet.counted_as_measured == contended
+                if idle or ((number or undisturbed) and enough([pair.log_ratio for pair in done])):
                     break
-            failure = without_effect(done[-1].proofs) or None
+            failure = without_effect(done[-1].proofs) or why_lost_at_once(done) or None
         except ScriptOver as over:
             failure = (
                 f"the script ended in mid-comparison, which takes {self.steps_needed} steps"

@@ -57,6 +57,11 @@ class Quiet:
         """The share of all blocks so far that were disturbed, 0 to 1; 0 if there are too few to tell."""
         return self.disturbed_blocks / self.blocks if self.blocks >= _FEW_BLOCKS else 0.0
 
+    @property
+    def counted_as_measured(self) -> int:
+        """How many disturbed blocks so far could not be measured again."""
+        return self.disturbed_blocks - self.set_aside
+
     def begin(self) -> ProcessorTime | None:
         """Call before a block: the reading to pass to ``disturbed`` after it."""
         return self._read()
