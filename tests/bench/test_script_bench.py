@@ -242,7 +242,7 @@ RANKS = Plan({"processes": {"count": 2}})
 
 
 @pytest.mark.parametrize(
-    ("effect", "rehearsals"), [(1.5, {"briefly"}), (0.5, {"briefly", "in full"})], ids=["slower", "faster"]
+    ("effect", "rehearsals"), [(1.2, {"briefly"}), (0.5, {"briefly", "in full"})], ids=["slower", "faster"]
 )
 def test_only_ranks_that_are_faster_are_rehearsed_in_full(effect: float, rehearsals: set[str]) -> None:
     trials = PaperTrials(effects={"processes": effect})

@@ -219,7 +219,7 @@ KEEPING = ("--no-plan", "--checkpoint", "kept", "--every", "3steps", "train.py")
 @pytest.mark.parametrize(
     ("kind", "worlds"),
     [
-        ("SGD", (ONE_AND_TWO, ONE_HOST)),
+        pytest.param("SGD", (ONE_AND_TWO, ONE_HOST), marks=pytest.mark.thorough),
         pytest.param("Adam", (ONE_HOST, ONE_AND_TWO, ONE_AND_TWO, ONE_AND_ONE), marks=pytest.mark.thorough),
     ],
     ids=["fewer", "more, the same and fewer"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -20,6 +21,17 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_frozen(request: pytest.FixtureRequest) -> Iterator[None]:
+    """``gc_control`` steps back where something is frozen, as ``tests/conftest.py`` does."""
+    if "gc_control" in request.node.nodeid:
+        gc.unfreeze()
+        yield
+        gc.freeze()
+    else:
+        yield
 
 
 @pytest.fixture

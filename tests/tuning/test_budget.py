@@ -28,6 +28,10 @@ class Known:
     waited_seconds: float = 0.0
     stretches: float | None = None  # of a pair that confirms over whole stretches
 
+    @property
+    def plain_pair_seconds(self) -> float | None:
+        return self.pair_seconds
+
     def stretch_pair(self, plan: Plan) -> float | None:
         return self.stretches
 

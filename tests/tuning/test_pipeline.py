@@ -143,6 +143,10 @@ class PaperBench(ScriptedBench):
     def setup(self, plan: Plan) -> float:
         return 0.0
 
+    @property
+    def plain_pair_seconds(self) -> float | None:
+        return self.pair_seconds
+
     def stretch_pair(self, plan: Plan) -> float | None:
         return self._paper.stretch_pair_seconds if set(plan.techniques) & set(self._paper.outside) else None
 

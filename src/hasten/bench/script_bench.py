@@ -205,7 +205,12 @@ class ScriptBench:
     @property
     def pair_seconds(self) -> float | None:
         """What the latest pairs took, without set-ups; None before the first."""
-        return self.pairs.pair_seconds
+        return self.pairs.times.usual
+
+    @property
+    def plain_pair_seconds(self) -> float | None:
+        """Likewise, of a pair of the baseline and a plan."""
+        return self.pairs.times.with_plain_training
 
     @property
     def disturbed_share(self) -> float:
@@ -219,8 +224,8 @@ class ScriptBench:
 
     @property
     def _pair_seconds(self) -> float:
-        if self.pairs.pair_seconds is not None:
-            return self.pairs.pair_seconds
+        if self.pairs.times.usual is not None:
+            return self.pairs.times.usual
         starts = self.begins.seconds(self._start_seconds, 2)
         return starts + 2 * self.pairs.steps_needed * self._step_seconds
 

@@ -145,6 +145,12 @@ class Job:
     rehearsal: str = ""  # folder of a rehearsal: one process leaves there what the ranks are compared with
 
     @property
+    def is_watched(self) -> bool:
+        """Whether anybody has a use for what is seen of the training: watching takes time of every step."""
+        asked = (self.descriptor, self.ranks, self.tuning, self.seed)
+        return bool(self.plan) or any(one is not None for one in asked)
+
+    @property
     def timed(self) -> bool:
         """Whether single steps are timed: not in a whole training, nor in a run."""
         return self.descriptor is not None and not self.whole

@@ -84,7 +84,8 @@ class Budget(Deadline):
     # ---- what things cost
     def pair(self, plan: Plan) -> float:
         """Seconds of a pair of the baseline and ``plan``."""
-        return (self._known.stretch_pair(plan) or self._step_pair) + self._known.setup(plan)
+        of_steps = self._known.plain_pair_seconds or self.costs.pair
+        return (self._known.stretch_pair(plan) or of_steps) + self._known.setup(plan)
 
     @property
     def _step_pair(self) -> float:
@@ -209,7 +210,7 @@ class Budget(Deadline):
         return plain <= self.left and slower <= self._beyond(_ALLOWED)
 
     def guard_most(self, plan: Plan, checks: int = 1) -> float:
-        """When a running check is stopped: the first of this many."""
+        """When the first of this many running checks is stopped."""
         after = (checks - 1) * self.guard(plan) + self._least_after(plan, checks, self.strain)
         return max(0.0, self._stopped - after)
 
@@ -223,9 +224,8 @@ class Budget(Deadline):
 
     def _least_after(self, plan: Plan, checks: int, times: float = 1.0) -> float:
         """Budget to keep after this many checks: for ``plan`` or, if that is too much, for its steps."""
-        steps = for_steps(plan)
         fits = checks * self.guard(plan) + self._least_end(plan) <= self._beyond(_ALLOWED)
-        return self._least_end(plan if fits or not steps else steps, times)
+        return self._least_end(plan if fits else for_steps(plan) or plan, times)
 
     def confirmations(self, plan: Plan) -> Efforts:
         """What to confirm, in order, with efforts fixed before the first pair runs: first the part of
@@ -236,8 +236,8 @@ class Budget(Deadline):
         both = self._least_end(plan) + CLAIM_LEAST_PROCESSES * self.pair(steps)
         if len(efforts) > 1 and both <= self._beyond(_ALLOWED):
             return efforts
-        fitting = (one for one in (plan, steps) if one and self._least_end(one) <= self._stopped)
-        return [(one, self._effort_within(left, one)) for one in fitting][:1]
+        ends = (one for one in (plan, steps) if one and self._least_end(one) <= self._stopped)
+        return [(one, self._effort_within(left, one)) for one in ends][:1]
 
     def lacking(self, plan: Plan) -> float:
         """Seconds by which its confirmation has less than was set aside for it."""

@@ -33,6 +33,11 @@ class Known(Protocol):
         ...
 
     @property
+    def plain_pair_seconds(self) -> float | None:
+        """Likewise, of one that confirms: one of its processes trains plainly, and is the slower one."""
+        ...
+
+    @property
     def disturbed_share(self) -> float:
         """Share of the blocks so far in which other programs took the processors, 0 to 1."""
         ...

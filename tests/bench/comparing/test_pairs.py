@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from hasten.bench.comparing.pair import PairTimes
 from hasten.bench.comparing.pairs import PairsBench
 from hasten.bench.comparing.quiet import Quiet
 from hasten.bench.comparing.steps import TOO_FEW_REGULAR, Rhythm
@@ -271,10 +272,10 @@ def test_missing_protection_is_no_matter_of_the_plan() -> None:
 
 def test_the_seconds_a_pair_takes_are_known_after_the_first() -> None:
     bench = bench_over(PaperTrials())
-    assert bench.pair_seconds is None
+    assert bench.times.usual is None
     bench.compare(BASELINE, FAST, 1)
-    assert bench.pair_seconds is not None
-    assert bench.pair_seconds > 0
+    assert bench.times.usual is not None
+    assert bench.times.usual > 0
 
 
 def test_what_a_pair_takes_is_told_without_what_others_made_it_wait() -> None:
@@ -289,7 +290,7 @@ def test_what_a_pair_takes_is_told_without_what_others_made_it_wait() -> None:
     trials = PaperTrials(on_start=start, limit=Limit(clock=lambda: now[0]))
     bench = PairsBench(trials.as_trials(), RHYTHM, quiet)
     bench.compare(BASELINE, FAST, 3)
-    assert bench.pair_seconds == 2.0
+    assert bench.times.usual == 2.0
 
 
 def test_what_begins_late_is_timed_only_once_it_is_in_force() -> None:
@@ -355,3 +356,14 @@ def test_what_is_not_so_slow_is_timed(times: float) -> None:
     trial = bench_over(PaperTrials(effects={"malloc": times})).compare(BASELINE, FAST, 2)
     assert trial.ratio is not None
     assert trial.ratio.value == pytest.approx(times)
+
+
+def test_a_confirmation_is_foreseen_with_plain_training_in_it() -> None:
+    """The search compares plans that are both faster; a claim compares one with plain training."""
+    times = PairTimes()
+    assert times.usual is times.with_plain_training is None
+    for seconds, step_seconds in ((4.0, 0.1), (3.0, 0.06), (3.0, 0.2)):
+        times.took(seconds)
+        times.compared(50, 0.1, step_seconds)
+    assert times.usual == 3.0
+    assert times.with_plain_training == 4.0  # of 4, 5 and 3

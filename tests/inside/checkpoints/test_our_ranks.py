@@ -33,6 +33,7 @@ def test_they_end_as_if_they_had_not_been_killed(tmp_path: Path, asked: tuple[st
         assert (parts / name).read_bytes() == (whole / name).read_bytes(), name
 
 
+@pytest.mark.thorough
 def test_under_a_plan_that_says_how_many(tmp_path: Path) -> None:
     """Only rank 0's files are the script's; all ranks' checkpoints are kept."""
     command = kept(tmp_path, plan=("--use", "processes:count=2", "--use", "fused_optimizer"))

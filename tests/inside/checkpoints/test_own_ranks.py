@@ -107,6 +107,7 @@ def test_a_step_that_not_all_have_does_not_count(half: Path, tmp_path: Path) -> 
     assert f"going on after step {before} " in continued(ranks(folder), half).stderr
 
 
+@pytest.mark.thorough
 def test_a_damaged_one_is_set_aside_for_all(half: Path, tmp_path: Path) -> None:
     folder = copy_of(half, tmp_path)
     *_, before, newest = (step for step in steps_of(folder, 1) if step in steps_of(folder, 0))

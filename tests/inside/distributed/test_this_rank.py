@@ -387,6 +387,7 @@ def test_a_graph_that_is_kept_is_known_wherever_that_is_said(
         MagicMock(_inside=False, checks=None, _apart=None),
         torch.ones((), requires_grad=True) * 2,
     )
+    this_rank.training.plays_back.return_value = False
     ThisRank._around_backward(this_rank, names, lambda *args, **kwargs: None)(loss, *args, **kwargs)
     ((losses, told), _) = this_rank._end_pass.call_args
     assert (told, losses[0] is loss) == (kept, True)

@@ -1,14 +1,18 @@
-"""The results of a pair's two processes."""
+"""The results of a pair's two processes, and how long pairs take."""
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from ...records.run_forecast import SeenProcess
 from ...records.trial import Proof
 from .decisions import lost_at_once
+
+_LATEST = 3  # pairs whose median counts
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,32 @@ class Pair:
     def setup_seconds(self) -> float:
         """Set-up that b needs and a does not, in each new process."""
         return max(0.0, self.b.setup_seconds - self.a.setup_seconds)
+
+
+class PairTimes:
+    """Of the latest pairs, without set-ups and repeated measurements: they predict the next."""
+
+    def __init__(self) -> None:
+        self._took: deque[float] = deque(maxlen=_LATEST)
+        self._with_plain: deque[float] = deque(maxlen=_LATEST)
+
+    def took(self, seconds: float) -> None:
+        self._took.append(seconds)
+
+    def compared(self, steps: int, plain_step_seconds: float, step_seconds_a: float) -> None:
+        """Each process of the pair trained so many steps, one of them at a's pace."""
+        slower = max(0.0, plain_step_seconds - step_seconds_a)
+        self._with_plain.append(self._took[-1] + steps * slower)
+
+    @property
+    def usual(self) -> float | None:
+        """None before the first."""
+        return median(self._took) if self._took else None
+
+    @property
+    def with_plain_training(self) -> float | None:
+        """If plain training had been in them: the search compares plans that are both faster."""
+        return median(self._with_plain) if self._with_plain else None
 
 
 def lasting_seconds(proofs: Sequence[Proof]) -> float:

@@ -7,7 +7,6 @@ Every process has its own speed, so a pair counts once, however long it runs: in
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -24,7 +23,7 @@ from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
 from ..workers.worker import Worker
 from .epoch_ends import EpochEnds
 from .first_steps import SECOND_LOOK, hopeless
-from .pair import Pair, lasting_seconds, why_lost_at_once
+from .pair import Pair, PairTimes, lasting_seconds, why_lost_at_once
 from .quiet import Quiet
 from .seen_process import seen_process
 from .statistics import interval
@@ -34,7 +33,6 @@ from .steps import TOO_FEW_REGULAR, Block, Rhythm, measure, spoilt
 _TURNS, _TURNS_IF_SLOW = 2, 1
 _TIMED_IF_SLOW = 2  # cycles of a block
 _WARMUP_SECONDS = 0.3
-_LATEST_PAIRS = 3  # pairs whose median predicts the next
 
 Enough = Callable[[list[float]], bool]
 
@@ -55,7 +53,7 @@ class PairsBench:
         self._take(rhythm)
         self._settled_beside_others = False
         self._timed = rhythm  # by which blocks are timed in the latest comparison
-        self._took: deque[float] = deque(maxlen=_LATEST_PAIRS)  # seconds
+        self.times = PairTimes()
         self.sample_seconds_b: tuple[float, ...] = ()  # of each process of b in the last comparison
 
     def _take(self, rhythm: Rhythm) -> None:
@@ -75,11 +73,6 @@ class PairsBench:
         """Steps that the script has in addition to these."""
         length = self._rhythm.steps_in_all
         return math.inf if length is None else length - self.steps_needed
-
-    @property
-    def pair_seconds(self) -> float | None:
-        """Median of the latest pairs, without set-ups and repeated measurements; None before the first."""
-        return median(self._took) if self._took else None
 
     def compare(self, a: Plan, b: Plan, pairs: int, enough: Enough = lambda _: False) -> Trial:
         """``b`` against ``a`` over ``pairs`` pairs, or fewer once ``enough(log ratios)``."""
@@ -101,11 +94,14 @@ class PairsBench:
                 done.append(self._fitting_pair(a, b, a_first=number % 2 == 0))
                 waited = self._quiet.spent_seconds - waited
                 self._pair_took(clock() - pair_began - done[-1].setups_seconds - waited)
+                plain_step = self._rhythm.cycle_seconds / self._rhythm.cycle
+                self.times.compared(self.steps_needed, plain_step, done[-1].step_seconds_a)
                 idle = not number and without_effect(done[-1].proofs)  # further processes would show no more
                 undisturbed = self._quiet.counted_as_measured == contended
-                if idle or ((number or undisturbed) and enough([pair.log_ratio for pair in done])):
+                told = (number or undisturbed) and enough([pair.log_ratio for pair in done])
+                if idle or told:
                     break
-            failure = without_effect(done[-1].proofs) or why_lost_at_once(done) or None
+            failure = without_effect(done[-1].proofs) or (why_lost_at_once(done) if told else "") or None
         except ScriptOver as over:
             failure = (
                 f"the script ended in mid-comparison, which takes {self.steps_needed} steps"
@@ -226,7 +222,7 @@ class PairsBench:
 
     def _pair_took(self, seconds: float) -> None:
         """Called after each pair with its time, without set-ups and repeated measurements."""
-        self._took.append(seconds)
+        self.times.took(seconds)
 
     def _prepare(self, a: Plan, b: Plan) -> None:
         """Called before the first pair of a comparison. Raises MeasureFailed."""

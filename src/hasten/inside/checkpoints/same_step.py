@@ -45,6 +45,8 @@ class SameStep:
             return
         self._told = True
         store = meeting_store()
+        if store is None:
+            return
         store.set(f"{_KEY}/{self._asked.rank}", str(self._step))
         steps = [int(store.get(f"{_KEY}/{rank}")) for rank in range(self._asked.ranks)]
         if len(set(steps)) > 1:

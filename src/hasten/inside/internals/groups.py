@@ -20,10 +20,10 @@ def work_from(future: Future[object]) -> dist.Work:
     return work
 
 
-def meeting_store() -> Store:
-    """Where the ranks of the default group have met."""
-    store: Store = dist.distributed_c10d._get_default_store()
-    return store
+def meeting_store() -> Store | None:
+    """Where the ranks of the default group have met; None where this torch does not tell."""
+    found = getattr(dist.distributed_c10d, "_get_default_store", None)
+    return found() if found is not None else None
 
 
 def name_given(group: dist.ProcessGroup, otherwise: str) -> str:

@@ -59,6 +59,12 @@ PARTS = (
     Part("torch.nn.modules.batchnorm", "_NormBase", "to recognise layers with running statistics"),
     Part("torch.nn.modules.dropout", "_DropoutNd", "to recognise dropout"),
     Part("torch.nn.modules.conv", "_ConvNd", "pruning: what has channels", needed=False),
+    Part(
+        "torch.distributed.distributed_c10d",
+        "_get_default_store",
+        "checkpoints: whether ranks go on from the same step",
+        needed=False,
+    ),
     # ---- loaders
     Part("torch.utils.data.dataloader", "_BaseDataLoaderIter", "to see batches as they come"),
     Part("torch.utils.data.dataloader", "_SingleProcessDataLoaderIter", "to fetch batches in another way"),

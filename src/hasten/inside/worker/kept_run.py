@@ -21,7 +21,6 @@ class KeptRun:
 
     def __init__(self, job: Job, seams: Seams, sources: SourceFiles) -> None:
         self._keeper: Keeper | None = None
-        self.is_watched = job.checkpoints is None or bool(job.plan)  # techniques are watched as they act
         if job.checkpoints is not None:
             from ..checkpoints.restartable_run import Keeper
 

@@ -164,7 +164,7 @@ class Worker:
     def _torch_came(self, torch: ModuleType) -> None:
         self._own_groups.torch_came(torch)
         self._kept.torch_came(torch)
-        if self._kept.is_watched:
+        if self._job.is_watched:
             self._seams.watching(self._watch)(torch)
 
     def _watch(self, torch: ModuleType) -> None:
