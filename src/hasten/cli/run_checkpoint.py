@@ -109,8 +109,8 @@ def _resumes_itself(script: Script) -> str:
 def _why_not(arguments: SimpleNamespace, script: Script, distribution: Distribution, plan: Plan) -> str:
     if distribution.kind == "spawns" and arguments.ranks != "ours":
         return (
-            f"{distribution.sign} starts the script's own processes, which cannot be continued yet: train in "
-            "one, or start its ranks by --nproc-per-node, or leave --checkpoint out"
+            f"{distribution.sign} starts the script's own processes, which cannot be continued yet: leave "
+            "--checkpoint out, or let the script train in the process that it is started in"
         )
     if script.is_notebook:
         return "a notebook cannot be continued yet: export it as a script"

@@ -140,8 +140,10 @@ class OfRanks(Schedule):
             return
         stops = asked or os.path.exists(self._stop_path)
         if stops or (not self._asked.every_steps and self._is_time(steps) and not busy):
-            self._told = _Told(steps + self._lead(), stops)
-            self._tell(self._told)
+            told = _Told(steps + self._lead(), stops)
+            with suppress(OSError):  # that the folder is gone, or the disk full, others say
+                self._tell(told)
+                self._told = told
 
     def _lead(self) -> int:
         """In steps: none are that fast."""
