@@ -8,6 +8,7 @@ import pytest
 
 from hasten.cli.commands import parse
 from hasten.cli.engine_options import ENGINE_OPTIONS
+from hasten.cli.run_checkpoint import OPTIONS as CHECKPOINTS
 from hasten.launch.engines.catalog import ENGINES
 from hasten.launch.told_rank import variables_of
 from hasten.records.launch_job import Launched
@@ -73,7 +74,8 @@ def test_what_is_set_is_told() -> None:
 
 
 def test_options_that_the_page_names_are_there() -> None:
-    known = {word for option in ENGINE_OPTIONS for word in option.opts} | {"--nproc-per-node"}
+    known = {word for option in (*ENGINE_OPTIONS, *CHECKPOINTS) for word in option.opts}
+    known.add("--nproc-per-node")
     page = {
         word.split("=")[0] for word in PAGE.read_text().replace("`", " ").split() if word.startswith("--")
     }

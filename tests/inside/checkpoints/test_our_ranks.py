@@ -12,12 +12,10 @@ from .restarting import SCRIPT, checkpoints, continued, ended, kept, killed
 IN_TWO = ("--nproc-per-node", "2")
 
 
+@pytest.mark.thorough  # tests/machines kills ranks of ours, too
 @pytest.mark.parametrize(
     "asked",
-    [
-        (),
-        pytest.param(("workers", "augmentation", "stopping"), marks=pytest.mark.thorough),
-    ],
+    [(), ("workers", "augmentation", "stopping")],
     ids=lambda asked: "-".join(asked) or "plain",
 )
 def test_they_end_as_if_they_had_not_been_killed(tmp_path: Path, asked: tuple[str, ...]) -> None:

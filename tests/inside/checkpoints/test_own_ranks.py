@@ -100,6 +100,7 @@ def test_another_number_of_them_is_refused(half: Path, tmp_path: Path) -> None:
     assert "are of a training in 2 processes, and this one is in 1" in refused.stderr
 
 
+@pytest.mark.thorough
 def test_a_step_that_not_all_have_does_not_count(half: Path, tmp_path: Path) -> None:
     folder = copy_of(half, tmp_path)
     *_, before, newest = steps_of(folder, 1)
