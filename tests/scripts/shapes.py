@@ -187,6 +187,7 @@ TUNABLE = (
     shape("translation", 160, 96, "EncoderRNN AttnDecoderRNN", "Adam Adam", cycle=2,
           note="a line for each of the two optimizers; six calls of the decoder, of 16 words each"),
     shape("diffusion", 140, 32, "Denoiser", "AdamW", note="an average of the weights draws samples"),
+    shape("vector_quantized", 160, 16, "VQVAE", "Adam"),
     shape("fast_style", 120, 8, "TransformerNet", "Adam", note="a frozen network is called in each step"),
     shape("lstm", 128, 25, "Tagger", "Adam",
           note="sets one thread: with two, on a busy machine, it takes a minute"),
