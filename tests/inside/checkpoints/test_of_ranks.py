@@ -60,8 +60,17 @@ def test_after_a_change_of_their_number_the_newest_is_of_the_new_one(tmp_path: P
 @pytest.mark.parametrize("alike", [False, True])
 def test_a_folder_that_is_not_shared_is_told(tmp_path: Path, alike: bool) -> None:
     put(tmp_path, 1, [5], 2)
-    with pytest.raises(Cannot, match=r"rank-0 is missing.*all hosts share"):
+    with pytest.raises(Cannot, match=r"rank-0 is missing or was.*all hosts share"):
         found(tmp_path, 1, 2, alike=alike)
+
+
+@pytest.mark.parametrize("alike", [False, True])
+def test_a_rank_whose_folder_was_taken_away_does_not_begin_anew(tmp_path: Path, alike: bool) -> None:
+    put(tmp_path, 0, [5], 2)
+    put(tmp_path, 1, [], 2)
+    with pytest.raises(Cannot, match="rank-1 is missing or was"):
+        candidates(asked(tmp_path, 1, 2, alike=alike), fresh=True)
+    assert candidates(asked(tmp_path, 1, 3, alike=True), fresh=True) != []  # of a new number of ranks
 
 
 def test_before_the_first_checkpoint_there_is_none(tmp_path: Path) -> None:

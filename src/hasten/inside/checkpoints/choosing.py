@@ -35,11 +35,11 @@ class Chosen:
     roles: list[Role] = field(default_factory=list)
 
 
-def choose(asked: RunCheckpoints, job: Job, home: str) -> Chosen | None:
+def choose(asked: RunCheckpoints, job: Job, home: str, fresh: bool = False) -> Chosen | None:
     """None where there is none yet. Raises Cannot where there are only damaged ones, or another script's.
-    ``home``: the folder that the run begins in.
+    ``home``: the folder that the run begins in. ``fresh``: that of the checkpoints was not there.
     """
-    found = candidates(asked)
+    found = candidates(asked, fresh)
     for one in found:
         path = store.path_of(one.folder, one.step)
         try:

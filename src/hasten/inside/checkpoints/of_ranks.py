@@ -89,12 +89,16 @@ class Candidate:
     processes: int
 
 
-def candidates(asked: RunCheckpoints) -> list[Candidate]:
-    """The newest first. Raises Cannot where the folders of other ranks are not to be seen."""
+def candidates(asked: RunCheckpoints, fresh: bool = False) -> list[Candidate]:
+    """The newest first. ``fresh``: this rank's folder was not there before. Raises Cannot where the folder of
+    a rank is not to be seen, or gone.
+    """
     own, ranks = asked.own_folder, asked.ranks
     if ranks == 1:
         return [Candidate(step, own, 1) for step in store.steps_in(own)]
     missing = [folder for folder in asked.folders if not os.path.isdir(folder)]
+    if fresh and not asked.alike and any(store.steps_in(one) for one in set(asked.folders) - set(missing)):
+        raise _not_shared(own)
     lost = [folder for folder in missing if not asked.alike or folder == asked.folders[0]]
     if lost and store.steps_in(own):
         raise _not_shared(lost[0])
@@ -106,8 +110,8 @@ def candidates(asked: RunCheckpoints) -> list[Candidate]:
         before = int(store.header_of(first, step).get("made_by", {}).get("processes", ranks))
         if before != ranks:
             found.append(Candidate(step, first, before))
-        elif missing and store.steps_in(own):
-            raise _not_shared(missing[0])
+        elif fresh or (missing and store.steps_in(own)):
+            raise _not_shared(own if fresh else missing[0])
         elif step in common:
             found.append(Candidate(step, own, ranks))
     return found
@@ -115,8 +119,8 @@ def candidates(asked: RunCheckpoints) -> list[Candidate]:
 
 def _not_shared(folder: str) -> Cannot:
     return Cannot(
-        f"{folder} is missing: the folder of checkpoints must be one that all hosts share. To train from the "
-        "beginning, name another folder"
+        f"{folder} is missing or was: the folder of checkpoints must be one that all hosts share. To train "
+        "from the beginning, name another folder"
     )
 
 

@@ -72,11 +72,12 @@ class Keeper:
     def begin(self) -> None:
         """Before anything of the script runs. Ends the process where it cannot be continued."""
         folder = self._asked.own_folder
+        fresh = not os.path.isdir(folder)
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
             self._lock = store.lock(folder)
             store.remove_unfinished(folder)
-            self._chosen = choose(self._asked, self._job, self._home)
+            self._chosen = choose(self._asked, self._job, self._home, fresh)
             self._schedule.begin()
         except OSError as error:
             self._stop(Cannot(f"{folder} cannot be used for checkpoints: {error.strerror}"))
