@@ -90,7 +90,13 @@ def test_a_rank_that_is_killed_begins_anew_from_the_checkpoint(
     check_ranks(ranks, in_one_process, 2)
 
 
-@pytest.mark.parametrize("script", [KNOWS_OF_NO_RANKS, OWN_RANKS], ids=["none", "own ranks"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(KNOWS_OF_NO_RANKS, id="none"),
+        pytest.param(OWN_RANKS, id="own ranks", marks=pytest.mark.thorough),
+    ],
+)
 def test_a_script_without_resume_code_goes_on_from_the_checkpoint(cluster: Cluster, script: str) -> None:
     cluster.write("train.py", script)
     whole = cluster.hasten(*BY_SSH, "--no-plan", "train.py")
