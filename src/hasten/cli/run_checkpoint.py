@@ -86,7 +86,7 @@ def checkpoints_of(
                 "--every and --keep say how checkpoints are kept: name a folder by --checkpoint DIR"
             )
         return None
-    why = _why_not(arguments, script, distribution, plan)
+    why = _why_not(arguments, script, distribution)
     if why:
         raise UsageError(f"--checkpoint: {why}")
     folder = os.path.abspath(arguments.checkpoint)
@@ -106,11 +106,21 @@ def _resumes_itself(script: Script) -> str:
     return next((word for word in given if _RESUME.fullmatch(word)), "")
 
 
-def _why_not(arguments: SimpleNamespace, script: Script, distribution: Distribution, plan: Plan) -> str:
+def _why_not(arguments: SimpleNamespace, script: Script, distribution: Distribution) -> str:
+    from ..launch.launched_rank import launched_rank
+    from .across_hosts import shares
+
     if distribution.kind == "spawns" and arguments.ranks != "ours":
         return (
             f"{distribution.sign} starts the script's own processes, which cannot be continued yet: leave "
             "--checkpoint out, or let the script train in the process that it is started in"
+        )
+    launched = launched_rank(os.environ)
+    apart = launched is not None and launched.size > 1 and not distribution.kind
+    if launched is not None and apart and not shares(launched, distribution, arguments):
+        return (
+            f"each of {launched.launcher}'s {launched.size} ranks trains all of the script by itself: start "
+            "one, or have them share it by --ranks ours"
         )
     if script.is_notebook:
         return "a notebook cannot be continued yet: export it as a script"

@@ -82,7 +82,7 @@ def test_what_not_all_have_written_yet_lets_older_ones_stay(tmp_path: Path) -> N
     put(tmp_path, 0, [5, 10, 15, 20], 2)
     put(tmp_path, 1, [5, 10], 2)
     folders = [str(tmp_path / f"rank-{rank}") for rank in range(2)]
-    store.prune(folders[0], 1, 20, folders)
+    store.prune(folders[0], folders, 1, 20)
     assert store.steps_in(folders[0]) == [20, 15, 10]
 
 

@@ -135,6 +135,16 @@ def test_a_script_that_was_changed_is_refused(tmp_path: Path) -> None:
     assert "it was changed or is gone" in ended(command, tmp_path, code=2).stderr
 
 
+def test_ranks_of_a_launcher_that_each_train_all_of_it_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("RANK", "1"), ("SIZE", "2"), ("LOCAL_RANK", "1"), ("LOCAL_SIZE", "2")):
+        monkeypatch.setenv(f"OMPI_COMM_WORLD_{name}", value)
+    refused = ended(kept(tmp_path), tmp_path, code=2)
+    assert "each of mpirun's 2 ranks trains all of the script by itself" in refused.stderr
+    assert not (tmp_path / "kept").exists()
+
+
 def test_processes_that_the_script_starts_are_refused(tmp_path: Path) -> None:
     script = tmp_path / "spawns.py"
     script.write_text(

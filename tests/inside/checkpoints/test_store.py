@@ -86,7 +86,7 @@ def test_what_fails_while_it_is_written_leaves_the_older_one(tmp_path: Path) -> 
 def test_the_newest_stay_and_those_of_a_left_course_go(tmp_path: Path) -> None:
     for step in (10, 20, 30, 40):
         written(tmp_path, step)
-    store.prune(str(tmp_path), 2, 30)
+    store.prune(str(tmp_path), [str(tmp_path)], 2, 30)
     assert store.steps_in(str(tmp_path)) == [30, 20]
 
 

@@ -187,13 +187,12 @@ def read_segments(folder: str, segments: Iterable[tuple[int, int, int]]) -> byte
     return b"".join(found)
 
 
-def prune(folder: str, keep: int, newest: int, folders: Sequence[str] = ()) -> None:
+def prune(folder: str, folders: Sequence[str], keep: int, newest: int) -> None:
     """Delete all but the ``keep`` newest checkpoints up to ``newest``, and those after it, which are of a
     course that was left. ``folders``: of all ranks; what all have of one step counts, what is newer stays.
     """
-    steps = steps_in(folder)
-    good = [step for step in (steps_in_all(folders) if folders else steps) if step <= newest]
+    good = [step for step in steps_in_all(folders) if step <= newest]
     oldest = good[keep - 1] if len(good) >= keep else 0
-    for step in steps:
+    for step in steps_in(folder):
         if step < oldest or step > newest:
             os.unlink(path_of(folder, step))

@@ -72,7 +72,7 @@ class Background:
         self._segments = segments
         self._tail_is_whole = True
         del self._pending[:count]  # more may have come meanwhile
-        store.prune(self._folder, self._keep, step, self._folders)
+        store.prune(self._folder, self._folders, self._keep, step)
         self.written += 1
 
     def _guarded(self, act: Callable[[], Any]) -> None:

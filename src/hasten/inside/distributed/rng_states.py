@@ -57,9 +57,7 @@ class RngStates:
         if rank and rank != self.rank and self._aside is not None:
             with self.own():
                 state = self._torch.random.default_generator.get_state()
-                self._seeding = True
-                seed_generators(self._torch, another_seed(rank, zlib.crc32(bytes(state.tolist()))))
-                self._seeding = False
+                self._seed(another_seed(rank, zlib.crc32(bytes(state.tolist()))))
         self.rank = rank
 
     @contextmanager
@@ -103,10 +101,14 @@ class RngStates:
         """The first of this rank's own states."""
         if not self.rank:
             return dict(now)
-        self._seeding = True
-        seed_generators(self._torch, seed_of(self.rank, self._torch.initial_seed()))
-        self._seeding = False
+        self._seed(seed_of(self.rank, self._torch.initial_seed()))
         return rng_states(self._torch)
+
+    def _seed(self, seed: int) -> None:
+        """Not as the script seeds."""
+        self._seeding = True
+        seed_generators(self._torch, seed)
+        self._seeding = False
 
     # ---- a script that saves a state and restores it
     def kept(self) -> Tensor:
