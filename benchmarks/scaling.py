@@ -3,8 +3,8 @@
     python -m benchmarks.scaling [--rounds 3]
     python -m benchmarks.scaling write
 
-Hosts are network namespaces whose links have a limited bandwidth; each trains one rank of
-workloads/sleeping_ddp.py. First, steps of one process with a batch, half and a quarter are measured, and
+Hosts are network namespaces whose links have a limited bandwidth and an added latency; each trains one rank
+of workloads/sleeping_ddp.py. First, steps of one process with a batch, half and a quarter are measured, and
 all-reduces between two hosts; the prediction for two, three and four hosts knows nothing else. Appends a row
 for each case and round to results/scaling.jsonl; ``write`` puts them into docs/scaling.md. Needs root and tc.
 """
@@ -15,11 +15,12 @@ import argparse
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean, median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.hosts import network, why_no_hosts
@@ -48,7 +49,7 @@ WORK = {
     "fixed_seconds": 0.006,  # of a step, over all layers and both passes
     "sample_seconds": 0.002,
 }
-MBIT = (100, 300, 1000)
+LINKS = ((100, 0.0), (300, 0.0), (1000, 0.0), (300, 10.0), (1000, 2.0))  # Mbit/s, milliseconds added
 HOSTS = (2, 3, 4)
 _PORT = 29800
 
@@ -66,28 +67,29 @@ def main(arguments: Sequence[str]) -> None:
     if why := why_no_hosts():
         raise SystemExit(why)
     for number in range(asked.rounds):
-        for mbit in MBIT:
-            for row in measured(mbit, number):
-                print(f"{mbit} Mbit/s, {row['hosts']} hosts: {words(row)}", flush=True)
+        for mbit, added_ms in LINKS:
+            for row in measured(mbit, added_ms, number):
+                print(f"{mbit} Mbit/s, {added_ms:g} ms, {row['hosts']} hosts: {words(row)}", flush=True)
                 with FILE.open("a") as file:
                     file.write(json.dumps(row) + "\n")
 
 
-def measured(mbit: int, number: int) -> list[dict[str, Any]]:
+def measured(mbit: int, added_ms: float, number: int) -> list[dict[str, Any]]:
     """A row for each number of hosts."""
-    alone = {BATCH // part: [steps_of(trained(1, BATCH // part, mbit))] for part in PARTS}
-    two = trained(2, BATCH, mbit)
+    alone = {BATCH // part: [steps_of(trained(1, BATCH // part, mbit, added_ms))] for part in PARTS}
+    two = trained(2, BATCH, mbit, added_ms)
     link = link_of(two)
     parameters = LAYERS * (WIDTH + 1) * WIDTH
     work = Workload(fitted(alone, BACKWARD), BATCH, 4 * parameters, None, BUCKET_MB * 2**20)
     cluster = Cluster(per_host=1, within=link, between=link)
     rows = []
     for hosts in HOSTS:
-        found = two if hosts == 2 else trained(hosts, BATCH, mbit)
+        found = two if hosts == 2 else trained(hosts, BATCH, mbit, added_ms)
         predicted = scaled(work, cluster, hosts).step_seconds
         rows.append(
             {
                 "mbit": mbit,
+                "added_ms": added_ms,
                 "hosts": hosts,
                 "round": number,
                 "predicted": [predicted.low, predicted.mid, predicted.high],
@@ -101,11 +103,14 @@ def measured(mbit: int, number: int) -> list[dict[str, Any]]:
     return rows
 
 
-def trained(hosts: int, batch: int, mbit: int) -> list[dict[str, Any]]:
+def trained(hosts: int, batch: int, mbit: int, added_ms: float) -> list[dict[str, Any]]:
     """What each rank wrote."""
-    with tempfile.TemporaryDirectory() as name, network(hosts) as net:
+    with ExitStack() as stack:
+        folder, net = Path(stack.enter_context(TemporaryDirectory())), stack.enter_context(network(hosts))
         net.limit(mbit)
-        folder, started = Path(name), []
+        if added_ms:
+            stack.enter_context(net.delayed(added_ms / 1e3))
+        started = []
         for rank in range(hosts):
             environment = {**os.environ, "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1"}
             environment |= {"RANK": str(rank), "WORLD_SIZE": str(hosts)}
@@ -140,23 +145,26 @@ def words(row: dict[str, Any]) -> str:
 def write() -> None:
     """The table into the page."""
     rows = sorted(rows_of(FILE), key=_case)
-    lines = ["| Mbit/s | hosts | rounds | predicted step | measured | error | largest error of a round |"]
-    lines += ["|---|---|---|---|---|---|---|", *(_line(*case, [*of]) for case, of in groupby(rows, _case))]
+    lines = [
+        "| Mbit/s | ms added | hosts | rounds | predicted step | measured | error | largest error of a round |"
+    ]
+    lines += ["|---|---|---|---|---|---|---|---|", *(_line(*case, [*of]) for case, of in groupby(rows, _case))]
     before, _, rest = PAGE.read_text().partition(BEGIN)
     table = "\n".join(lines)
     PAGE.write_text(f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}")
 
 
-def _case(row: dict[str, Any]) -> tuple[int, int]:
-    return row["mbit"], row["hosts"]
+def _case(row: dict[str, Any]) -> tuple[int, float, int]:
+    return row["mbit"], row.get("added_ms", 0.0), row["hosts"]
 
 
-def _line(mbit: int, hosts: int, rows: Sequence[dict[str, Any]]) -> str:
+def _line(mbit: int, added_ms: float, hosts: int, rows: Sequence[dict[str, Any]]) -> str:
     predicted = 1e3 * fmean(row["predicted"][1] for row in rows)
     found = 1e3 * fmean(row["measured"] for row in rows)
     worst = max((row["predicted"][1] / row["measured"] - 1 for row in rows), key=abs)
     cells = [
         mbit,
+        f"{added_ms:g}",
         hosts,
         len(rows),
         f"{predicted:.1f} ms",

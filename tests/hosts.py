@@ -21,7 +21,7 @@ from pathlib import Path
 from .patience import PATIENCE_SECONDS
 
 _NEEDED = ("ip", "unshare", "mount")
-_LOSSY = Path(__file__).with_name("lossy_link.py")
+_IMPAIRED = Path(__file__).with_name("impaired_link.py")
 
 
 class Network:
@@ -92,17 +92,40 @@ class Network:
     @contextmanager
     def losing(self, share: float) -> Iterator[None]:
         """Of the packets between the first two hosts, this share is lost."""
-        switch = self._space("sw")
-        for port in ("p1", "p2"):
+        with self._relayed(share, 0.0, ["p1", "p2"]):
+            yield
+
+    @contextmanager
+    def delayed(self, seconds: float) -> Iterator[None]:
+        """A packet takes so much longer from any host to any other."""
+        switch, names = self._space("sw"), []
+        for number in range(1, self._count + 1):
+            outer, inner = f"q{number}", f"r{number}"
+            _ip(*f"-n {switch} link add {outer} type veth peer name {inner}".split())
+            _ip("-n", switch, "link", "set", outer, "master", "br0", "up")
+            _ip("-n", switch, "link", "set", inner, "up")
+            names += [f"p{number}", inner]
+        try:
+            with self._relayed(0.0, seconds / 2, names):  # a packet crosses two of these links
+                yield
+        finally:
+            for number in range(1, self._count + 1):
+                _ip("-n", switch, "link", "del", f"q{number}")
+
+    @contextmanager
+    def _relayed(self, loss: float, delay: float, ends: Sequence[str]) -> Iterator[None]:
+        """A program passes the packets between each two of these interfaces of the switch."""
+        switch, ports = self._space("sw"), [end for end in ends if end.startswith("p")]
+        for port in ports:
             _ip("-n", switch, "link", "set", port, "nomaster")
-        words = [sys.executable, str(_LOSSY), "p1", "p2", str(share)]
+        words = [sys.executable, str(_IMPAIRED), str(loss), str(delay), *ends]
         relay = subprocess.Popen(["ip", "netns", "exec", switch, *words], stdin=subprocess.DEVNULL)
         try:
             yield
         finally:
             relay.kill()
             relay.wait()
-            for port in ("p1", "p2"):
+            for port in ports:
                 _ip("-n", switch, "link", "set", port, "master", "br0")
 
     def command(self, host: int, argv: Sequence[str]) -> list[str]:

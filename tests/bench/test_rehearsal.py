@@ -140,6 +140,28 @@ def test_what_fits_is_let_through(tmp_path: Path, name: str) -> None:
     assert findings.loader == LoaderKey(dataset, 90, 9, "RandomSampler")
 
 
+def test_what_counts_samples_of_a_batch_as_it_goes_is_let_through_and_told(tmp_path: Path) -> None:
+    source = (
+        GROUND
+        + """
+    for step, (x, y) in enumerate(loader):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        print(f"loss: {loss.item():>7f}  [{(step + 1) * len(x):>5d}/{len(loader.dataset):>5d}]")
+"""
+    )
+    findings = found(tmp_path, source)
+    assert findings.refusals == ()
+    (remark,) = findings.remarks
+    assert re.fullmatch(
+        r"it prints 'loss: .*\[    4/   90\]' where one process prints 'loss: .*\[    9/   90\]': "
+        r"samples of rank 0's part of each batch are counted",
+        remark,
+    ), remark
+
+
 def test_what_gloo_prints_is_not_the_scripts(tmp_path: Path) -> None:
     """torch 2.9 prints a line wherever ranks connect by it."""
     source = LOOP.replace("LOSS", "F.cross_entropy(model(x), y)") + '        print("a step", flush=True)\n'
@@ -163,7 +185,7 @@ def test_what_ranks_would_print_otherwise_is_refused(tmp_path: Path) -> None:
     )
     (reason,) = found(tmp_path, source).refusals
     told = re.fullmatch(
-        r"ranks print 'summed (\S+)' where one process prints 'summed (\S+)': the length .*", reason
+        r"ranks print 'summed (\S+)' where one process prints 'summed (\S+)': what the script .*", reason
     )
     assert told is not None, reason
     assert 1.5 < float(told[2]) / float(told[1]) < 2.5

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 
 from hasten.inside.observing.leftovers import Leftovers
 from hasten.inside.techniques.debugging_off import DebuggingOff
+from hasten.inside.training import NotApplicable
 from hasten.records.observation import Leftover
 from hasten.records.plan import BASELINE, Plan
 from hasten.testing.workbench import Workbench, workbench
@@ -151,3 +153,35 @@ def test_variables_with_harmless_values_are_none(bench: Workbench, monkeypatch: 
     monkeypatch.setenv("NCCL_DEBUG", "WARN")
     monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "0")
     assert Leftovers(bench.training).found() == ()
+
+
+@pytest.fixture
+def bench_with_table(bench: Workbench, tmp_path: Path) -> Workbench:
+    script = tmp_path / "train.py"
+    script.write_text("train()\nprint(prof.key_averages().table(row_limit=5))\n")
+    bench.training.own_files = lambda: [str(script)]
+    return bench
+
+
+def test_a_profiler_whose_table_is_printed_is_left_on(bench_with_table: Workbench) -> None:
+    bench = bench_with_table
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        bench.train(1)
+        with pytest.raises(NotApplicable, match="reads what the profiler recorded, at train.py:2"):
+            bench.switchboard.switch(ON)
+        bench.train(1)
+    assert operators(profiler) > 20
+
+
+def test_anomaly_detection_is_kept_off_beside_such_a_profiler(bench_with_table: Workbench) -> None:
+    bench, engine = bench_with_table, torch.is_anomaly_enabled
+    with torch.autograd.detect_anomaly():
+        bench.switchboard.switch(ON)
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+            bench.train(2)
+        assert not engine()
+        (proof,) = bench.switchboard.proofs()
+        bench.switchboard.switch(BASELINE)
+    assert proof.effective
+    assert "2 of anomaly detection; the script reads what the profiler recorded, at train.py:2" in proof.evidence
+    assert operators(profiler) > 20

@@ -23,6 +23,10 @@ class OtherHosts:
     def has_rank_0(self) -> bool:
         return self._world is None or self._world.here == 0
 
+    def ranks(self, here: int) -> int:
+        """Of all hosts together, where this one has so many."""
+        return here if self._world is None else self._world.size
+
     def worst(self, how: str) -> str:
         """The worst of "", "over" and "failed" that a host reports."""
         return str(max(self._shared(how), key=_WORSE.index))

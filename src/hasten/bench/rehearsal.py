@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import HastenError
+from ..inside.distributed.slicing import slice_of
 from ..inside.guarding.step_numbers import END, EVALUATED, Event, parted, read_events
 from ..inside.job import AHEAD, CLOCKS, COURSE, EPOCH, IN_FLOAT64, SEEN, SHORT, WITH_SUM
 from ..launch.ranks_of_plan import Wish
@@ -17,7 +18,7 @@ from ..scripts.script_asks import asks_generator, reads_clock
 from .both_sides import Alone, files_of, train_alone, train_together
 from .other_hosts import OtherHosts
 from .workers.ending import BudgetOver, ScriptOver
-from .workers.printed_lines import difference
+from .workers.printed_lines import Cut, counted, difference
 
 if TYPE_CHECKING:
     from .trials import Trials
@@ -64,10 +65,10 @@ def _rehearsed(trials: Trials, wish: Wish) -> Findings:
         return replace(alone.findings, refusals=(by_clock,))
     unseen = others.first("" if _came_to_an_end(alone) else "no epoch ended")
     found, printed = _together(trials, wish, alone, others)
-    why = found.refusals or _printed_otherwise(trials, alone, printed, others)
+    why = found.refusals or _printed_otherwise(trials, wish, alone, printed, others)
     if unseen and not why:
         why = _otherwise_in_short_epochs(trials, wish, alone, others)
-    return replace(found, refusals=why)
+    return replace(found, refusals=why, remarks=(*found.remarks, *_counts(wish, alone, printed, others)))
 
 
 def _alike(alone: Alone, others: OtherHosts) -> Alone:
@@ -116,30 +117,47 @@ def _otherwise_in_short_epochs(
         return ()
     short = replace(short, steps=steps, failed=others.worst("failed" if failed else "") == "failed")
     found, printed = train_together(trials, wish, short, others)
-    why = found.refusals or _printed_otherwise(trials, short, printed, others)
+    why = found.refusals or _printed_otherwise(trials, wish, short, printed, others)
     return tuple(f"in epochs of a few batches, {one}" for one in why)
 
 
 def _printed_otherwise(
-    trials: Trials, alone: Alone, printed: list[str], others: OtherHosts
+    trials: Trials, wish: Wish, alone: Alone, printed: list[str], others: OtherHosts
 ) -> tuple[str, ...]:
     """What rank 0 prints that one process does not; empty if there is nothing."""
-    why = others.of_rank_0(_of_rank_0(trials, alone, printed) if others.has_rank_0 else "")
+    cut = _cut_for_rank_0(wish, alone, others)
+    why = others.of_rank_0(_of_rank_0(trials, alone, printed, cut) if others.has_rank_0 else "")
     return (why,) if why else ()
 
 
-def _of_rank_0(trials: Trials, alone: Alone, printed: list[str]) -> str:
+def _of_rank_0(trials: Trials, alone: Alone, printed: list[str], cut: Cut | None) -> str:
     fine = IN_FLOAT64 in files_of(alone.folder)
-    if not difference(alone.printed, printed, fine=fine):
+    if not difference(alone.printed, printed, fine=fine, cut=cut):
         return ""
     again = train_alone(
         trials, *files_of(alone.folder), steps=alone.steps
     )  # what differs from run to run is a clock's
-    other = difference(alone.printed, printed, again.printed, fine=fine)
+    other = difference(alone.printed, printed, again.printed, fine=fine, cut=cut)
     return other and (
-        f"{other}: the length of a batch, and what the script computes or copies from it before backward(), "
-        "are of rank 0's part only. A loss covers the whole batch after backward(), and so does an evaluation"
+        f"{other}: what the script computes or copies from a batch before backward() is of rank 0's part "
+        "only. A loss covers the whole batch after backward(), and so does an evaluation"
     )
+
+
+def _counts(wish: Wish, alone: Alone, printed: list[str], others: OtherHosts) -> tuple[str, ...]:
+    """What rank 0 prints of the samples that it has seen; empty if it does not."""
+    cut = _cut_for_rank_0(wish, alone, others)
+    found = others.of_rank_0(counted(alone.printed, printed, cut) if others.has_rank_0 and cut else "")
+    return (f"it prints {found}: samples of rank 0's part of each batch are counted",) if found else ()
+
+
+def _cut_for_rank_0(wish: Wish, alone: Alone, others: OtherHosts) -> Cut | None:
+    """Of a whole batch; None if batches have no set length."""
+    loader = alone.findings.loader
+    if loader is None or loader.batch_size is None:
+        return None
+    mine = slice_of(loader.batch_size, 0, others.ranks(wish.count), alone.findings.least)
+    return Cut(loader.batch_size, mine.stop - mine.start)
 
 
 def _usual(trials: Trials, steps: int | None = None) -> Alone:

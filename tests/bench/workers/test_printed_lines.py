@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hasten.bench.workers.printed_lines import difference
+from hasten.bench.workers.printed_lines import Cut, counted, difference
 
 ALIKE = [
     ("epoch 1: loss 0.7060, accuracy 0.8190, 4.4 s", "epoch 1: loss 0.7061, accuracy 0.8195, 9.1 s"),
@@ -93,3 +93,39 @@ def test_what_one_process_does_not_print_twice_counts_for_nothing(
     one: str, other: str, again: str, differs: bool
 ) -> None:
     assert bool(difference([one], [other], [again])) == differs
+
+
+CUT = Cut(64, 32)
+COUNTS = [
+    ("Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.1", "Train Epoch: 1 [320/60000 (1%)]\tLoss: 2.1"),
+    ("loss: 2.302100  [   64/60000]", "loss: 2.302100  [   32/60000]"),
+    ("seen 59968", "seen 29984"),
+]
+NO_COUNTS = [
+    ("right 37 of 64", "right 19 of 32"),
+    ("mean loss 0.50", "mean loss 0.25"),
+    ("sum -64", "sum -32"),
+    ("loss 2.0 [640/60000]", "loss 1.0 [320/60000]"),
+    ("seen 320", "seen 640"),
+]
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("fine", [True, False])
+@pytest.mark.parametrize(("one", "other"), COUNTS)
+def test_samples_of_a_part_may_be_counted_and_that_is_said(one: str, other: str, fine: bool) -> None:
+    assert difference([one], [other], fine=fine) != ""
+    assert difference([one], [other], fine=fine, cut=CUT) == ""
+    assert counted(["same", one], ["same", other], CUT) == f"{other!r} where one process prints {one!r}"
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("fine", [True, False])
+@pytest.mark.parametrize(("one", "other"), NO_COUNTS)
+def test_what_is_no_count_of_samples_is_a_difference(one: str, other: str, fine: bool) -> None:
+    assert difference([one], [other], fine=fine, cut=CUT) != ""
+    assert counted([one], [other], CUT) == ""
+
+
+def test_what_is_printed_alike_counts_nothing() -> None:
+    assert counted(["loss 1.0 [0/60000]", "a"], ["loss 1.0 [0/60000]", "a"], CUT) == ""

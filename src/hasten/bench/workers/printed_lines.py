@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _UNIT = re.compile(r"\s*(?:s|sec|secs|seconds?|ms|us|min|minutes?|h|hours?|[a-z]+/s(?:ec)?|[KMG]i?B)\b|\s*/s")
@@ -20,12 +21,30 @@ _FINE_ROUNDED = 1e-6  # relative: such numbers drift apart
 _FINE_ANOTHER = 1e-5
 
 
+@dataclass(frozen=True)
+class Cut:
+    """Of a batch's ``whole`` samples, rank 0 trains on ``part``."""
+
+    whole: int
+    part: int
+
+    def counts(self, alone: str, together: str) -> bool:
+        """Whether two printed numbers can be as many batches: in samples of one process, and of rank 0."""
+        digits = alone.isdigit() and together.isdigit()
+        return digits and int(alone) * self.part == int(together) * self.whole
+
+
 def difference(
-    alone: Sequence[str], together: Sequence[str], again: Sequence[str] = (), *, fine: bool = False
+    alone: Sequence[str],
+    together: Sequence[str],
+    again: Sequence[str] = (),
+    *,
+    fine: bool = False,
+    cut: Cut | None = None,
 ) -> str:
     """The first line that differs in words, or in numbers that are not times; "" for none. ``again``: what
     one process printed another time; numbers that differ there do not count. ``fine``: both trained in
-    float64, so output is equal except for its last digit.
+    float64, so output is equal except for its last digit. ``cut``: what counts samples is no difference.
 
     Only lines that both printed are compared: neither was waited for to its end. Trainings that differ by
     rounding drift apart gradually; a number with a different meaning differs at once. So the first number
@@ -34,11 +53,19 @@ def difference(
     together = without_gloo(together)
     rounded, another = (_FINE_ROUNDED, _FINE_ANOTHER) if fine else (_ROUNDED, _ANOTHER)
     for place, (one, other) in enumerate(zip(alone, together, strict=False)):
-        found = apart(one, other, again[place] if place < len(again) else one, fine)
+        found = apart(one, other, again[place] if place < len(again) else one, fine, cut)
         if found > another:
             return f"ranks print {_short(other)!r} where one process prints {_short(one)!r}"
         if found > rounded:
             break
+    return ""
+
+
+def counted(alone: Sequence[str], together: Sequence[str], cut: Cut) -> str:
+    """The first line that counts samples of rank 0's part, in words; "" for none."""
+    for one, other in zip(alone, without_gloo(together), strict=False):
+        if apart(one, other, one, fine=True) > _FINE_ANOTHER > apart(one, other, one, fine=True, cut=cut):
+            return f"{_short(other)!r} where one process prints {_short(one)!r}"
     return ""
 
 
@@ -47,9 +74,9 @@ def without_gloo(lines: Sequence[str]) -> list[str]:
     return [line for line in lines if not line.startswith(_OF_GLOO)]
 
 
-def apart(one: str, other: str, again: str, fine: bool = False) -> float:
-    """The largest relative difference of two lines' numbers; infinite if their words differ. ``again`` and
-    ``fine`` as in ``difference``.
+def apart(one: str, other: str, again: str, fine: bool = False, cut: Cut | None = None) -> float:
+    """The largest relative difference of two lines' numbers; infinite if their words differ. ``again``,
+    ``fine`` and ``cut`` as in ``difference``.
     """
     one, other, again = (_CLOCK.sub("", _BAR.sub(r"\1", line)) for line in (one, other, again))
     if _words_of(one) != _words_of(other):
@@ -58,7 +85,7 @@ def apart(one: str, other: str, again: str, fine: bool = False) -> float:
     farthest = 0.0
     for place, (a, b) in enumerate(zip(_NUMBER.finditer(one), _NUMBER.finditer(other), strict=True)):
         steady = place < len(repeated) and repeated[place] == a[0]
-        if steady and not _is_time(one, a):
+        if steady and not _is_time(one, a) and not (cut and cut.counts(a[0], b[0])):
             farthest = max(farthest, _difference(a[0], b[0], fine))
     return farthest
 

@@ -11,6 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ...samples.script_code import is_librarys
+from .source_places import first_place
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,19 +27,10 @@ def reads_in_source(files: Iterable[str]) -> str:
     """The first place in these Python files where gradients are read, as "train.py:30"; "" if there is none.
     Some scripts read them too rarely to wait for it, such as norms that are logged every hundred steps.
     """
-    for path in files:
-        if line := _line_that_reads(path):
-            return f"{os.path.basename(path)}:{line}"
-    return ""
+    return first_place(files, _lines_that_read)
 
 
-def _line_that_reads(path: str) -> int:
-    """The line's number; 0 if there is none."""
-    try:
-        with open(path, "rb") as file:
-            tree = ast.parse(file.read())
-    except (OSError, SyntaxError, ValueError):
-        return 0
+def _lines_that_read(tree: ast.Module) -> list[int]:
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     lines = []
     for node in ast.walk(tree):
@@ -48,7 +40,7 @@ def _line_that_reads(path: str) -> int:
                 lines.append(node.lineno)
         elif isinstance(node, ast.Name) and node.id in _CLIPS:
             lines.append(node.lineno)
-    return min(lines, default=0)
+    return lines
 
 
 class GradientReads:
