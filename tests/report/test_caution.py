@@ -79,7 +79,7 @@ OTHERS = Disturbance(blocks=40, disturbed=5, set_aside=5, seconds=2.51)
         (
             Caution("disturbed", disturbance=replace(OTHERS, set_aside=3, by_host=True)),
             "the host of this virtual machine took processor time from 5 of 40 blocks of steps: 3 were set "
-            "aside and measured again, which took 3 s; 2 had to be counted as measured. Tune when the host "
+            "aside and measured again, which took 3 s; 2 could not be measured again. Tune when the host "
             "is less busy",
         ),
         (

@@ -68,7 +68,7 @@ def caution_words(found: Caution) -> str:
 
 def _disturbed_words(found: Disturbance) -> str:
     counted = found.disturbed - found.set_aside
-    also = f"; {counted} had to be counted as measured" if counted else ""
+    also = f"; {counted} could not be measured again" if counted else ""
     who = "the host of this virtual machine" if found.by_host else "other programs"
     if found.by_host:
         advice = "Tune when the host is less busy"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from hasten.bench.comparing.decisions import gains
+from hasten.bench.comparing.decisions import gains, is_gain
 from hasten.bench.comparing.live import LiveBench
 from hasten.bench.comparing.pairs import PairsBench
 from hasten.bench.comparing.quiet import Quiet
@@ -253,6 +253,28 @@ def test_pairs_measure_a_turn_again_that_others_disturbed(seed: int) -> None:
     trial = PairsBench(there.trials.as_trials(), RHYTHM, quiet).compare(BASELINE, MALLOC, 5)
     assert trial.log_ratios == pytest.approx([math.log(0.9)] * 5, abs=0.03)
     assert quiet.set_aside == quiet.disturbed_blocks
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("effect", "pairs", "least", "most"), [(0.9, 8, 54, 60), (0.8, 5, 46, 60), (1.0, 8, 0, 1), (1.0, 5, 0, 1)]
+)
+def test_without_patience_undisturbed_pairs_count(effect: float, pairs: int, least: int, most: int) -> None:
+    """Of sixty confirmations, so many find the gain. Where disturbed ones count as well, it is 12 and 38."""
+    found = 0
+    for seed in range(60):
+        there = Disturbed(1 / 3, seed, {"malloc": effect})
+        bench = PairsBench(there.trials.as_trials(), RHYTHM, there.machine.quiet(patience=0.0))
+        found += is_gain(bench.compare(BASELINE, MALLOC, pairs).log_ratios)
+    assert least <= found <= most
+
+
+def test_where_all_pairs_are_disturbed_all_count() -> None:
+    there = Disturbed(1 / 3, 0, {"malloc": 0.8})
+    there.busy = [(0.0, math.inf)]
+    bench = PairsBench(there.trials.as_trials(), RHYTHM, there.machine.quiet(patience=0.0))
+    trial = bench.compare(BASELINE, MALLOC, 6)
+    assert trial.log_ratios == pytest.approx([math.log(0.8)] * 6, abs=0.03)
 
 
 def test_a_script_that_ends_has_no_steps_for_another_turn() -> None:

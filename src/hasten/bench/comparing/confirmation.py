@@ -26,12 +26,13 @@ def confirm(bench: PairsBench, a: Plan, b: Plan, effort: Effort, clock: Clock = 
     if trial.failure is not None or trial.cut_short:
         return trial
     began, seconds = clock(), list(bench.sample_seconds_b)
+    pairs = len(seconds)
     looks: list[float] = []
     failure, cut_short = None, False
     try:
         while worth_looking(trial.log_ratios, looks, effort.looks, effort.claims):
             seconds += bench.singles([b] * _AT_ONCE)
-            looks = looks_of(seconds, effort.pairs)
+            looks = looks_of(seconds, pairs)
     except BudgetOver:
         cut_short = True
     except (MeasureFailed, ScriptOver, PlanRefused, WorkerError) as error:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from ...records.plan import Plan
 from ...records.run_forecast import SeenProcess
 from ...records.trial import Proof
-from .decisions import lost_at_once
+from .decisions import CLAIM_LEAST_PROCESSES, lost_at_once
+from .steps import Block
 
 _LATEST = 3  # pairs whose median counts
 
@@ -18,7 +20,8 @@ _LATEST = 3  # pairs whose median counts
 @dataclass(frozen=True)
 class Pair:
     """``lasting_seconds``: the time to make what b finds and a does not, whichever process made it.
-    ``setups_seconds``: set-up of both, including that if they made it.
+    ``setups_seconds``: set-up of both, including that if they made it. ``contended``: other programs disturbed
+    most blocks of one of them.
     """
 
     log_ratio: float
@@ -30,6 +33,7 @@ class Pair:
     setups_seconds: float
     a: SeenProcess
     b: SeenProcess
+    contended: bool = False
 
     @property
     def setup_seconds(self) -> float:
@@ -61,6 +65,20 @@ class PairTimes:
     def with_plain_training(self) -> float | None:
         """If plain training had been in them: the search compares plans that are both faster."""
         return median(self._with_plain) if self._with_plain else None
+
+
+def undisturbed(blocks: Mapping[Plan, Sequence[Block]]) -> Mapping[Plan, Sequence[Block]]:
+    """Those that count: of both plans all, where more than half of one's were disturbed. Who used the
+    processors decides it, not how long a block took.
+    """
+    alone = {plan: [block for block in each if not block.contended] for plan, each in blocks.items()}
+    return alone if all(2 * len(alone[plan]) >= len(each) for plan, each in blocks.items()) else blocks
+
+
+def counted(done: Sequence[Pair]) -> Sequence[Pair]:
+    """Without the disturbed ones, if enough are left for a claim."""
+    alone = [pair for pair in done if not pair.contended]
+    return alone if len(alone) >= CLAIM_LEAST_PROCESSES else done
 
 
 def lasting_seconds(proofs: Sequence[Proof]) -> float:

@@ -23,7 +23,7 @@ from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
 from ..workers.worker import Worker
 from .epoch_ends import EpochEnds
 from .first_steps import SECOND_LOOK, hopeless
-from .pair import Pair, PairTimes, lasting_seconds, why_lost_at_once
+from .pair import Pair, PairTimes, counted, lasting_seconds, undisturbed, why_lost_at_once
 from .quiet import Quiet
 from .seen_process import seen_process
 from .statistics import interval
@@ -113,6 +113,7 @@ class PairsBench:
             failure = str(over) if len(done) < 2 else without_effect(done[-1].proofs) or None
         except (MeasureFailed, PlanRefused, WorkerError) as error:
             failure = str(error)
+        done = [*counted(done)]
         log_ratios = [pair.log_ratio for pair in done]
         lasting = max((pair.lasting_seconds for pair in done), default=0.0)
         self.sample_seconds_b = tuple(pair.sample_seconds_b for pair in done)
@@ -202,19 +203,21 @@ class PairsBench:
             of_a = workers[a].proofs()  # for its set-up and start
             for plan, worker in workers.items():
                 self._ends.note(plan, worker.history, 0)
+            calm = undisturbed(blocks)
             return Pair(
-                log_ratio=math.log(self._time(blocks[b]) / self._time(blocks[a])),
-                sample_seconds_b=self._time(blocks[b]),
-                step_seconds_a=median(block.step_seconds for block in blocks[a]),
-                step_seconds_b=median(block.step_seconds for block in blocks[b]),
+                log_ratio=math.log(self._time(calm[b]) / self._time(calm[a])),
+                sample_seconds_b=self._time(calm[b]),
+                step_seconds_a=median(block.step_seconds for block in calm[a]),
+                step_seconds_b=median(block.step_seconds for block in calm[b]),
                 proofs=proofs,
                 lasting_seconds=max(0.0, lasting_seconds(proofs) - lasting_seconds(of_a)),
                 setups_seconds=workers[a].setup_seconds + workers[b].setup_seconds,
                 a=seen_process(workers[a], of_a, blocks[a], settled[a], self._rhythm),
                 b=seen_process(workers[b], proofs, blocks[b], settled[b], self._rhythm),
+                contended=any(block.contended for each in calm.values() for block in each),
             )
 
-    def _time(self, blocks: list[Block]) -> float:
+    def _time(self, blocks: Sequence[Block]) -> float:
         """Seconds a sample of one process."""
         if not blocks:
             raise MeasureFailed(TOO_FEW_REGULAR)
@@ -253,7 +256,7 @@ class PairsBench:
             if self._quiet.disturbed(before, again):
                 timed, position = [], 0
             elif block is not None:
-                timed.append((plan, block))
+                timed.append((plan, replace(block, contended=self._quiet.contended)))
         return timed
 
     def _begin(self, workers: Sequence[Worker]) -> None:

@@ -2,8 +2,8 @@
 
 This is decided by who used the processors, never by how long a block took: so nothing is chosen by its
 result. Other programs disturb if no CPU is left for them. Only a limited time goes into that; after it,
-nothing is measured again. Then, within one process, only undisturbed blocks count if there are enough of them
-(``live``); otherwise blocks count as measured.
+nothing is measured again. Then only undisturbed blocks, and pairs of processes, count if there are enough of
+them (``abba_blocks``, ``pair``); otherwise blocks count as measured.
 """
 
 from __future__ import annotations

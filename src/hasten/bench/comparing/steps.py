@@ -132,6 +132,7 @@ class Block:
     mean_seconds: float  # per step, over all regular cycles: a whole run includes the slow ones
     samples: float = 1.0  # weight, if blocks of one process differ in length
     uneven: float = 1.0  # mean of regular cycles over their median
+    contended: bool = False  # other programs took processor time from it, and it could not be timed again
 
 
 def rhythm_of(steps: Sequence[Step], steps_in_all: int | None = None) -> Rhythm:

@@ -291,7 +291,7 @@ class StretchBench(PairsBench):
         mean, uneven = (regular.mean_seconds, regular.uneven) if regular else (0.0, 1.0)
         return Block(seconds / samples, seconds / len(steps), mean, samples, uneven)
 
-    def _time(self, blocks: list[Block]) -> float:
+    def _time(self, blocks: Sequence[Block]) -> float:
         """Seconds per sample of all stretches: a short one with an evaluation counts only by its samples."""
         samples = sum(block.samples for block in blocks)
         return sum(block.sample_seconds * block.samples for block in blocks) / samples
