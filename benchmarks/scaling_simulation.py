@@ -63,13 +63,14 @@ def played(ranks: int, samples: int, deviation: float, slow_ranks: int, slow_lin
 
 
 def computed(ranks: int, samples: int, deviation: float) -> float:
-    """By the formula, which knows of no slow ranks and links."""
+    """By the formula for one bucket after another, which knows of no slow ranks and links."""
     draw = numpy.random.default_rng(0)
     spread = tuple(numpy.exp(draw.normal(0, deviation, 200))) if deviation else (1.0, 1.0)
     line = Line(FIXED, EACH)
     work = Workload(
-        StepCost(line, line, line, BACKWARD, spread), samples * ranks, GRADIENT_BYTES, None, BUCKET_BYTES
-    )
+        StepCost(line, line, line, BACKWARD, spread), samples * ranks, GRADIENT_BYTES, None, BUCKET_BYTES,
+        first_bucket_bytes=BUCKET_BYTES, backend="nccl",
+    )  # fmt: skip
     return scaled(work, Cluster(1, LINK, LINK), ranks).step_seconds.mid
 
 

@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 WORK = json.loads(sys.argv[2])
-SIZES = (4 * 2**10, 2**22)  # bytes
+SIZES = {4 * 2**10: 12, 2**24: 5}  # bytes: times
 
 
 def nap(samples, share):
@@ -46,9 +46,9 @@ class Layer(nn.Module):
 
 def all_reduces():
     found = {}
-    for size in SIZES:
+    for size, count in SIZES.items():
         tensor, times = torch.zeros(size // 4), []
-        for _ in range(12):
+        for _ in range(count):
             dist.barrier()
             began = time.perf_counter()
             dist.all_reduce(tensor)

@@ -13,8 +13,9 @@ from hasten.scaling.prediction import forecast, scaled
 LINK = Link(latency_seconds=1e-3, bytes_per_second=1e9)
 LINE = Line(0.1, 0.01)
 WORK = Workload(
-    StepCost(LINE, LINE, LINE, 0.0, (1.0, 1.0)), batch=100, gradient_bytes=10**7, epoch_samples=1000
-)
+    StepCost(LINE, LINE, LINE, 0.0, (1.0, 1.0)), batch=100, gradient_bytes=10**7, epoch_samples=1000,
+    first_bucket_bytes=10**8, backend="nccl",
+)  # fmt: skip
 CLUSTER = Cluster(per_host=1, within=LINK, between=LINK)
 
 

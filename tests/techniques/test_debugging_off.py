@@ -183,5 +183,7 @@ def test_anomaly_detection_is_kept_off_beside_such_a_profiler(bench_with_table: 
         (proof,) = bench.switchboard.proofs()
         bench.switchboard.switch(BASELINE)
     assert proof.effective
-    assert "2 of anomaly detection; the script reads what the profiler recorded, at train.py:2" in proof.evidence
+    assert (
+        "2 of anomaly detection; the script reads what the profiler recorded, at train.py:2" in proof.evidence
+    )
     assert operators(profiler) > 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Link:
-    """What connects two workers: seconds for the first byte, and bytes a second after it."""
+    """What connects two workers: seconds for the first byte, one way, and bytes a second after it."""
 
     latency_seconds: float
     bytes_per_second: float
@@ -59,13 +60,18 @@ class StepCost:
 
 @dataclass(frozen=True)
 class Workload:
-    """A training as it is scaled. ``bucket_bytes``: gradients are reduced in pieces of at most so many."""
+    """A training as it is scaled. ``bucket_bytes``: gradients are reduced in pieces of at most so many, and
+    the first of at most ``first_bucket_bytes``, as by DistributedDataParallel and hasten's ranks. ``backend``:
+    "gloo", or "nccl", which reduces one after another.
+    """
 
     step: StepCost
     batch: int  # samples of a step, of all workers together
     gradient_bytes: int
     epoch_samples: int | None = None
-    bucket_bytes: int = 25 * 2**20  # as of DistributedDataParallel, and of hasten's ranks
+    bucket_bytes: int = 25 * 2**20
+    first_bucket_bytes: int = 2**20
+    backend: Literal["gloo", "nccl"] = "gloo"
 
 
 @dataclass(frozen=True)

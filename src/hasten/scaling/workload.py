@@ -35,4 +35,7 @@ def workload_of(observation: Observation, runs: Mapping[int, Sequence[Sequence[f
         batch=max(runs),
         gradient_bytes=parameters * size,
         epoch_samples=max(epochs, default=None),
+        backend="nccl"
+        if any("cuda" in device for root in observation.roots for device in root.devices)
+        else "gloo",
     )

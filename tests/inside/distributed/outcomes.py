@@ -205,8 +205,8 @@ SHAPES: dict[str, Shape] = {
         after="total += loss.item() * len(x); right += len(x)",
         end="print(f'epoch {epoch}: {total / 50:.4f}')", because="print",
     ),
-    "samples counted and printed": bad(
-        after="right += len(x)", end="print('samples', int(right))", because="print"
+    "samples counted and printed": Shape(  # told where it is rank 0's share of each batch, else refused
+        script(after="right += len(x)", end="print('samples', int(right))"), (EQUAL, *_BAD), "print"
     ),
     # ---- losses that change or divide by something else
     "a loss that is added after epoch 1": bad(
