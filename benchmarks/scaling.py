@@ -131,7 +131,9 @@ def steps_of(ranks: Sequence[dict[str, Any]]) -> list[float]:
 
 
 def link_of(two: Sequence[dict[str, Any]]) -> Link:
-    """From all-reduces of two sizes by a ring of two: 2 messages, which Gloo asks for, and bytes / bandwidth."""
+    """From all-reduces of two sizes by a ring of two: bytes / bandwidth, and two messages, which Gloo
+    asks for.
+    """
     (small, short), (large, long) = ((int(size), seconds) for size, seconds in two[0]["all_reduce"].items())
     speed = (large - small) / (long - short)
     return Link(max(1e-6, (short - small / speed) / 2 / WAYS), speed)
@@ -147,7 +149,7 @@ def write() -> None:
     """The table into the page."""
     rows = sorted(rows_of(FILE), key=_case)
     lines = [
-        "| Mbit/s | ms added | hosts | rounds | predicted step | measured | error | largest error of a round |"
+        "| Mbit/s | ms added | hosts | rounds | predicted step | measured | error | largest of a round |"
     ]
     lines += [
         "|---|---|---|---|---|---|---|---|",

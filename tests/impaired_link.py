@@ -1,4 +1,4 @@
-"""Passes packets from one interface to another and back, loses some and delays all: ``tc netem`` without netem.
+"""Passes packets between interfaces, loses some and delays all: ``tc netem`` without netem.
 
 ``impaired_link.py LOSS DELAY ONE OTHER [ONE OTHER ...]``, in the network namespace that has all of them. LOSS
 is a share, DELAY in seconds, one way. Source: packet(7).

@@ -167,7 +167,7 @@ def test_a_profiler_whose_table_is_printed_is_left_on(bench_with_table: Workbenc
     bench = bench_with_table
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
         bench.train(1)
-        with pytest.raises(NotApplicable, match="reads what the profiler recorded, at train.py:2"):
+        with pytest.raises(NotApplicable, match=r"reads what the profiler recorded, at train\.py:2"):
             bench.switchboard.switch(ON)
         bench.train(1)
     assert operators(profiler) > 20

@@ -61,8 +61,8 @@ class StepCost:
 @dataclass(frozen=True)
 class Workload:
     """A training as it is scaled. ``bucket_bytes``: gradients are reduced in pieces of at most so many, and
-    the first of at most ``first_bucket_bytes``, as by DistributedDataParallel and hasten's ranks. ``backend``:
-    "gloo", or "nccl", which reduces one after another.
+    the first of at most ``first_bucket_bytes``, as by DistributedDataParallel and hasten's ranks.
+    ``backend``: "gloo", or "nccl", which reduces one after another.
     """
 
     step: StepCost

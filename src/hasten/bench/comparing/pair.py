@@ -20,8 +20,8 @@ _LATEST = 3  # pairs whose median counts
 @dataclass(frozen=True)
 class Pair:
     """``lasting_seconds``: the time to make what b finds and a does not, whichever process made it.
-    ``setups_seconds``: set-up of both, including that if they made it. ``contended``: other programs disturbed
-    most blocks of one of them.
+    ``setups_seconds``: set-up of both, including that if they made it. ``contended``: disturbed blocks count
+    in it, as too few others were left.
     """
 
     log_ratio: float

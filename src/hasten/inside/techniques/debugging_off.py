@@ -2,8 +2,9 @@
 
 It helps if one of them was left on. The training computes the same, bit for bit; but anomaly detection no
 longer raises at the first NaN, and the profiler's traces stay empty: leave the technique out for a run whose
-trace you want to read. A profiler whose table the script prints is left on. What can only be switched off with different results (deterministic algorithms) or
-before the process starts (CUDA_LAUNCH_BLOCKING) is reported and left alone.
+trace you want to read. A profiler whose table the script prints is left on. What can only be switched off
+with different results (deterministic algorithms) or before the process starts (CUDA_LAUNCH_BLOCKING) is
+reported and left alone.
 
 Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
 """
