@@ -57,6 +57,7 @@ class Training:
         self.aside: Callable[[], AbstractContextManager[None]] = nullcontext  # of no interest to that one
         self.before_scripting: dict[str, Callable[[Module], None]] = {}  # torch.jit.script compiles this one
         self.while_scripting: dict[str, Callable[[], AbstractContextManager[None]]] = {}  # compiles anything
+        self.before_updates: dict[str, Callable[[Optimizer], None]] = {}  # of a parameter in a backward pass
         self.after_updates: dict[str, Callable[[], None]] = {}  # an optimizer has changed weights, anywhere
         self.after_steps: dict[str, Callable[[], None]] = {}  # called at the end of every step
         self.at_end: dict[str, Callable[[], None]] = {}  # called when the script has ended: may fail it

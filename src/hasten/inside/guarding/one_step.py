@@ -125,17 +125,20 @@ class Numerics:
         """Replace them in each optimizer's next step, after everything else that changes gradients."""
         names = {id(parameter): name for name, parameter in parameters_of(self._training).items()}
 
-        def handed(optimizer: Optimizer, args: Args, kwargs: Kwargs) -> None:  # args[0] is the optimizer
-            if self._own or any(value is not None for value in (*args[1:], *kwargs.values())):
-                return  # with a closure, gradients are computed during the step
+        def handed(optimizer: Optimizer) -> None:
             scale = getattr(optimizer, "grad_scale", None)
             for parameter in (p for group in optimizer.param_groups for p in group["params"]):
                 name = names.get(id(parameter), "")
-                if name in gradients and (own := dense(parameter.grad)) is not None:
+                if name in gradients and name not in self._own and (own := dense(parameter.grad)) is not None:
                     self._own[name] = own.clone() if scale is None else own / scale
                     own.copy_(gradients[name] if scale is None else gradients[name].to(own.device) * scale)
 
-        self._hooks = [o.register_step_pre_hook(handed) for o in self._training.optimizers]
+        def steps(optimizer: Optimizer, args: Args, kwargs: Kwargs) -> None:  # args[0] is the optimizer
+            if not self._own and all(value is None for value in (*args[1:], *kwargs.values())):
+                handed(optimizer)  # with a closure, gradients are computed during the step
+
+        self._hooks = [o.register_step_pre_hook(steps) for o in self._training.optimizers]
+        self._training.before_updates["numerics"] = handed
 
     def _departed(self, state: Mapping[str, Any]) -> messages.Departed:
         """What has drifted apart since the last checked step: the changes of parameters and buffers, the
@@ -172,6 +175,7 @@ class Numerics:
         made, parameters = self._read(request.made), parameters_of(self._training)
         while self._hooks:
             self._hooks.pop().remove()
+        self._training.before_updates.pop("numerics", None)
         gradients = {
             name: sums_of(self._torch, self._own.get(name, dense(parameters[name].grad)), gradient)
             for name, gradient in made["gradient"].items()

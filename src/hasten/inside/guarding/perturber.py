@@ -52,6 +52,7 @@ class Perturber:
         from torch.optim.optimizer import register_optimizer_step_pre_hook
 
         training.seams.on_undo(register_optimizer_step_pre_hook(self._before_step).remove)
+        training.before_updates["perturber"] = self._before_step
 
     def _forward(self, root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
         torch = self._training.torch
@@ -115,7 +116,7 @@ class Perturber:
         bound = self._training.torch.where(value.abs().max() <= 1, 1.0, math.inf).to(value.dtype)
         return (value + noise).clamp(-bound, bound) - value
 
-    def _before_step(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
+    def _before_step(self, optimizer: Optimizer, *_: object) -> None:
         for group in optimizer.param_groups if self._has_begun else ():
             for parameter in group["params"]:
                 if parameter.grad is not None and (noise := self._noise_of_sums(parameter.grad)) is not None:

@@ -69,7 +69,7 @@ class OptimizerInBackward(Technique):
         if place := reads_in_source(training.own_files()):
             raise NotApplicable(f"the script reads gradients itself, at {place}")
         for optimizer in training.optimizers:
-            watch = _Watch(optimizer)
+            watch = _Watch(optimizer, training)
             self._watches.append(watch)
             self._undo.append(GradientReads(training, watch.was_read, watch.was_reset).undo)
             self._undo.append(optimizer.register_step_pre_hook(watch.step_begins).remove)
@@ -118,8 +118,9 @@ class GradientsGone(RuntimeError):
 class _Watch:
     """One optimizer: watched for a step, then stepped parameter by parameter, unless a reason was seen."""
 
-    def __init__(self, optimizer: Optimizer) -> None:
+    def __init__(self, optimizer: Optimizer, training: Training) -> None:
         self._refer = weakref.ref(optimizer)  # its hooks hold us
+        self._before_updates = training.before_updates
         self._came: dict[
             int, tuple[Tensor | None, int]
         ] = {}  # since the last step: each gradient, its version
@@ -202,6 +203,8 @@ class _Watch:
         mine = next(group for group in groups if any(p is parameter for p in group["params"]))
         optimizer.param_groups = [{**mine, "params": [parameter]}]
         try:
+            for look in self._before_updates.values():
+                look(optimizer)
             step = type(optimizer).step
             getattr(step, "__wrapped__", step)(optimizer)  # not the wrapper: it is not the script's step
             parameter.grad = None
