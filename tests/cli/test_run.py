@@ -387,6 +387,7 @@ def test_what_changes_the_training_says_so_and_what_it_did(project: Project) -> 
     assert "hasten: batch_size: batches of 8 in place of 4; " in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_pruned_model_is_smaller_and_its_checkpoint_is_not(project: Project) -> None:
     pytest.importorskip("torch_pruning", reason="torch-pruning is not installed: pip install 'hasten[prune]'")
     project.write("train.py", LOADED)

@@ -60,6 +60,7 @@ def test_they_end_as_if_they_had_not_been_killed(whole: Path, tmp_path: Path) ->
     assert_same_end(whole, tmp_path)
 
 
+@pytest.mark.thorough
 def test_a_signal_stops_all_after_the_same_step(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,6 +95,7 @@ def test_a_file_that_rank_0_writes_again_is_read_by_others(tmp_path: Path) -> No
     assert_same_end(tmp_path / "whole", tmp_path / "parts")
 
 
+@pytest.mark.thorough
 def test_another_number_of_them_is_refused(half: Path, tmp_path: Path) -> None:
     folder = copy_of(half, tmp_path)
     refused = ended(ranks(folder, count=1), half, code=2)

@@ -94,6 +94,7 @@ def test_two_are_kept(half: Path) -> None:
     assert len(checkpoints(half)) in (2, 3)  # the oldest goes once the newest is there
 
 
+@pytest.mark.thorough
 def test_the_older_one_is_taken_where_the_newest_is_damaged(half: Path, tmp_path: Path) -> None:
     folder = copy_of(half, tmp_path)
     older, newest = checkpoints(folder)[-2:]
@@ -170,6 +171,7 @@ for _ in range(10):
 """
 
 
+@pytest.mark.thorough
 def test_a_library_that_would_train_in_several_processes_is_alone_here(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(BY_A_LIBRARY)
@@ -233,7 +235,7 @@ print(next(hidden).item())
     ("text", "words"),
     [
         pytest.param(DRAWS_FROM_THE_SYSTEM, "begins otherwise", marks=pytest.mark.thorough),
-        (COUNTS_ON_THE_SIDE, "found was False and is True"),
+        pytest.param(COUNTS_ON_THE_SIDE, "found was False and is True", marks=pytest.mark.thorough),
         (HIDES_A_TENSOR, "that no name leads to"),
     ],
     ids=["weights", "a value", "a hidden tensor"],

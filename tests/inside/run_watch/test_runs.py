@@ -117,6 +117,7 @@ def test_a_training_that_is_slower_than_in_the_tune_is_told_so(tmp_path: Path) -
     assert "as long as when the plan was tuned" in told[0]
 
 
+@pytest.mark.thorough
 def test_other_batches_are_not_compared_with_the_tune(tmp_path: Path) -> None:
     tuned = TunedPace(1e-6, 1.1e-6, 16.0)
     assert "tuned" not in run(tmp_path, "STEPS = 9000", replace(SOONER, tuned=tuned)).stderr
