@@ -71,6 +71,7 @@ def without_seconds(text: str) -> str:
     return re.sub(r", \d+\.\d s$", "", text, flags=re.MULTILINE)
 
 
+@pytest.mark.thorough
 def test_prints_the_loss_as_it_goes_and_the_validation_loss_last(printed: str) -> None:
     first, *steps, last = printed.splitlines()
     assert first == "466,254 characters, 76 of them different; 816,896 parameters"
@@ -84,6 +85,7 @@ def test_prints_the_loss_as_it_goes_and_the_validation_loss_last(printed: str) -
     assert re.fullmatch(r"loss \d\.\d{4}", last)
 
 
+@pytest.mark.thorough
 def test_learns_more_than_how_often_each_character_comes(printed: str, text: str) -> None:
     shares = [count / len(text) for count in Counter(text).values()]
     entropy = -sum(share * math.log(share) for share in shares)
@@ -96,6 +98,7 @@ def test_same_seed_prints_the_same_from_the_repository_too(printed: str, tmp_pat
     assert without_seconds(train(link, tmp_path)) == without_seconds(printed)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("printed")
 def test_leaves_nothing_behind(elsewhere: Path) -> None:
     assert list(elsewhere.iterdir()) == []

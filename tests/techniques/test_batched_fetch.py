@@ -23,6 +23,7 @@ from hasten.inside.techniques.batched_fetch import BatchedFetch
 from hasten.inside.training import NotApplicable
 from hasten.records.plan import BASELINE, Plan
 
+from ..thorough import in_turn
 from .made_up import facts, loader, machine
 from .reading import Reading
 
@@ -106,8 +107,7 @@ def test_batches_of_tensors_are_the_plain_loaders(reading: Reading, name: str, b
     assert reading.proof().evidence.endswith("gathered, 0 were not")
 
 
-@pytest.mark.parametrize("name", OTHERS)
-@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize(("name", "wrapped"), in_turn(OTHERS, [False, True]))
 def test_batches_of_cached_samples_are_the_plain_loaders(reading: Reading, name: str, wrapped: bool) -> None:
     dataset: Any = Samples(OTHERS[name])
     dataset = Subset(dataset, range(2, 19)) if wrapped else dataset

@@ -27,6 +27,7 @@ from hasten.records.observation import Step
 from hasten.records.plan import Plan
 from hasten.testing.byte_pictures import Compose
 
+from ..thorough import in_turn
 from .made_up import facts, loader, machine
 from .reading import Started, StartUnder
 
@@ -137,8 +138,7 @@ def both(start: StartUnder, dataset: Any, **options: Any) -> Started:
 
 
 # ---- the same batches
-@pytest.mark.parametrize("name", PIPELINES)
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(("name", "workers"), in_turn(PIPELINES, [0, 2]))
 def test_batches_and_draws_are_the_scripts(started_under: StartUnder, name: str, workers: int) -> None:
     started = both(started_under, Pictures(PIPELINES[name]()), num_workers=workers)
     assert started.proof().evidence.startswith(f"{2 * SIZE} samples became tensors with their batch, 0 by")

@@ -16,7 +16,7 @@ from hasten.inside.training import NotApplicable
 from hasten.records.plan import BASELINE, Plan
 from hasten.testing.byte_pictures import Compose
 
-from ..thorough import cases
+from ..thorough import in_turn
 from .reading import Reading
 
 PLAN = Plan({"dataset_in_ram": {}})
@@ -123,12 +123,8 @@ def epochs(reading: Reading, dataset: Any, plan: Plan, **options: Any) -> tuple[
     return [reading.epoch(dataset, shuffle=True, **options) for _ in range(2)], streams()
 
 
-WAYS = [(Compose, False), (ModuleCompose, True), (Compose, True), (ModuleCompose, False)]
-EACH_ONCE = {(name, *WAYS[number % len(WAYS)]) for number, name in enumerate(TRANSFORMS)}
-
-
 @pytest.mark.parametrize(
-    ("name", "kind", "wrapped"), cases([(name, *way) for name in TRANSFORMS for way in WAYS], EACH_ONCE)
+    ("name", "kind", "wrapped"), in_turn(TRANSFORMS, [Compose, ModuleCompose], [False, True])
 )
 def test_samples_and_random_draws_are_the_datasets(
     reading: Reading, name: str, kind: Any, wrapped: bool

@@ -39,6 +39,7 @@ from .reading import HeldLists, Reading
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="refused on other systems")
 SIZE = 24
+WORKERS = [pytest.param(0, marks=pytest.mark.thorough), 2]  # of the loader; a store is for these
 PLAN = Plan({"sample_store": {}})
 
 
@@ -168,7 +169,7 @@ def asked_for(notes: Path) -> int:
 
 
 # ---- the same batches, by everybody
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", WORKERS)
 def test_batches_and_random_streams_are_the_plain_loaders(process: Start, workers: int) -> None:
     dataset = Rows()
 
@@ -188,7 +189,7 @@ def test_batches_and_random_streams_are_the_plain_loaders(process: Start, worker
     assert now.effective
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", WORKERS)
 def test_samples_come_from_the_store(process: Start, no_checks: None, workers: int, tmp_path: Path) -> None:
     notes, now = tmp_path / "notes", process()
     dataset = Rows(notes)
@@ -210,7 +211,7 @@ def test_kept_workers_read_the_store(process: Start, no_checks: None) -> None:
     assert now.evidence.startswith(f"{2 * SIZE} samples came from a store, 0 were made")
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", WORKERS)
 def test_a_later_run_makes_no_sample_but_those_that_prove_it(
     process: Start, no_checks: None, workers: int, tmp_path: Path
 ) -> None:
@@ -292,7 +293,7 @@ def test_a_collate_function_may_write_into_its_samples(process: Start) -> None:
     assert now.effective
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("wrapped", [0, 1])
 def test_an_attribute_set_on_the_data_set_ends_its_use(process: Start, workers: int, wrapped: int) -> None:
     inner = Rows()
@@ -305,7 +306,7 @@ def test_an_attribute_set_on_the_data_set_ends_its_use(process: Start, workers: 
     assert "was changed while training" in now.evidence
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", WORKERS)
 def test_a_change_that_sets_no_attribute_is_found_in_one_of_the_passes(
     process: Start, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -452,7 +453,7 @@ def test_another_global_that_makes_few_samples_has_another_store(
     assert len(stores_in(now)) == 2
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", WORKERS)
 def test_a_global_that_changes_while_training_ends_its_use(
     process: Start, no_checks: None, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -524,7 +525,7 @@ class Falling(Dataset[Any]):
         return torch.tensor(self.values[index])
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", WORKERS)
 def test_a_sample_that_is_drawn_is_drawn_each_time(process: Start, no_checks: None, workers: int) -> None:
     """It is none of those that are looked at before any is kept."""
     dataset = Falling()
@@ -586,7 +587,7 @@ def test_parts_that_are_drawn_anew_in_each_run_share_one_store(
     assert not now.store.missing()
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", WORKERS)
 def test_a_part_of_a_part_is_read_by_the_places_of_the_whole(
     process: Start, no_checks: None, workers: int
 ) -> None:
@@ -743,7 +744,7 @@ class Transformed(Dataset[Any]):
         return self.transform(row.numpy()), label
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", WORKERS)
 def test_what_comes_before_a_random_transform_is_kept(
     process: Start, no_checks: None, workers: int, tmp_path: Path
 ) -> None:

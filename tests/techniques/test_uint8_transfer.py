@@ -22,6 +22,7 @@ from hasten.inside.training import NotApplicable
 from hasten.records.plan import Plan
 from hasten.testing.byte_pictures import BytePictures
 
+from ..thorough import in_turn
 from .made_up import facts, loader, machine, root
 from .reading import Started, StartUnder
 from .test_batched_to_tensor import PIPELINES, Pictures, drawn, seeded
@@ -50,8 +51,7 @@ def sent(dataset: Any, **options: Any) -> list[Any]:
 
 
 # ---- the same floats
-@pytest.mark.parametrize("name", PIPELINES)
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(("name", "workers"), in_turn(PIPELINES, [0, 2]))
 def test_floats_on_the_device_are_the_scripts(started_under: StartUnder, name: str, workers: int) -> None:
     dataset = Pictures(PIPELINES[name]())
     theirs = sent(dataset, num_workers=workers)

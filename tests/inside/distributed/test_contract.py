@@ -313,7 +313,7 @@ WAYS = [
 ]
 
 
-ALWAYS = ("shm of 2", "shm of 3 without a compiler", "mpi4py of 2", "ccl of 2")
+ALWAYS = ("shm of 3 without a compiler", "mpi4py of 2", "ccl of 2")
 
 
 def why_not(way: Way) -> str:

@@ -123,7 +123,7 @@ CHANGES = {
     "a sum with a mean": "((model(x) - y) ** 2).sum() + sum(p.square().sum() for p in model.parameters())",
     "weights of the batch": "((model(x) - y) ** 2 * torch.softmax(y, 0)).sum()",
 }
-OFTEN = {"layers as wide as a slice in 2", "batch norm of float32 in 2"}
+OFTEN = {"layers as wide as a slice in 2"}
 SIZES = [2, pytest.param(3, marks=pytest.mark.thorough)]
 LATE = 70  # step from which the loss is another
 

@@ -322,6 +322,7 @@ tell(used=[float(torch.distributed.is_initialized()), float(len(names))])
         assert told(one)["used"] == [0.0, 0.0]
 
 
+@pytest.mark.thorough
 def test_memory_is_taken_from_who_started_the_ranks(tmp_path: Path) -> None:
     source = (
         BATCHES
