@@ -102,10 +102,9 @@ COUNTS = [
     ("seen 59968", "seen 29984"),
 ]
 NO_COUNTS = [
-    ("right 37 of 64", "right 19 of 32"),
+    ("right 37", "right 19"),
     ("mean loss 0.50", "mean loss 0.25"),
     ("sum -64", "sum -32"),
-    ("loss 2.0 [640/60000]", "loss 1.0 [320/60000]"),
     ("seen 320", "seen 640"),
 ]
 
@@ -125,6 +124,12 @@ def test_samples_of_a_part_may_be_counted_and_that_is_said(one: str, other: str,
 def test_what_is_no_count_of_samples_is_a_difference(one: str, other: str, fine: bool) -> None:
     assert difference([one], [other], fine=fine, cut=CUT) != ""
     assert counted([one], [other], CUT) == ""
+
+
+def test_what_else_differs_in_such_a_line_is_a_difference() -> None:
+    for one, other in (("loss 2.0 [640/60000]", "loss 1.0 [320/60000]"), ("right 37/64", "right 19/32")):
+        assert difference([one], [other], cut=CUT) != ""
+        assert counted([one], [other], CUT) != ""
 
 
 def test_what_is_printed_alike_counts_nothing() -> None:
