@@ -16,8 +16,9 @@ import torch
 from torch.utils.data import RandomSampler
 
 import hasten
-from hasten.inside.observing.leftovers import Place, Waits
+from hasten.inside.observing.leftovers import Waits
 from hasten.inside.observing.observer import RawStep, clock
+from hasten.inside.observing.place import Place
 from hasten.inside.observing.timeline import Timeline
 from hasten.inside.seams import Seams
 from hasten.inside.training import Training
@@ -168,10 +169,45 @@ def test_a_loop_that_a_progress_bar_goes_through_is_the_scripts(between: str) ->
     assert place_of(f"{HERE}train.py", "\nshow('here')", namespace) == ["train.py:2"]
 
 
-def test_a_library_that_trains_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)  # not where it is installed: below, its path would be told from there
-    trainer = f"{os.path.dirname(os.path.dirname(torch.__file__))}/transformers/trainer.py"
-    assert place_of(trainer) == [f"{trainer}:1"]
+ENGINE = "/env/lib/python3.11/site-packages/engines/core/engine.py"
+
+
+def functions_of(filename: str, text: str, **namespace: Any) -> dict[str, Any]:
+    """What that text defines, as if it were in a file of that name."""
+    exec(compile(text, filename, "exec"), namespace)
+    return namespace
+
+
+def test_of_a_library_that_trains_the_scripts_line_comes_first() -> None:
+    """The library's own line is the same for training and evaluation."""
+    library = functions_of(ENGINE, "def run(value):\n    print(value)")
+    assert place_of(f"{HERE}main.py", "\nrun('here')", library) == ["main.py:2 via engines/core/engine.py:2"]
+    text = "def evaluated(engine):\n    run(engine)\n\nengine_runs(evaluated)"
+    outer = functions_of(ENGINE, "def engine_runs(handler):\n    handler(1)")
+    namespace = {**library, "engine_runs": outer["engine_runs"]}
+    assert place_of(f"{HERE}main.py", text, namespace) == ["main.py:2 via engines/core/engine.py:2"]
+
+
+def test_a_library_without_a_line_of_the_script_is_told_from_its_package_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Place, "_caller", lambda *_: None)  # this test's own line would be the script's
+    assert place_of(ENGINE) == ["engines/core/engine.py:1"]
+    assert place_of("/usr/lib/python3/dist-packages/one.py") == ["one.py:1"]
+
+
+def test_a_loop_in_a_generator_of_the_scripts_own_is_told_by_who_goes_through_it() -> None:
+    """Training and evaluation may share it."""
+    logged = "def logged(values):\n    for value in values:\n        print(value)\n        yield value"
+    utils = functions_of(f"{HERE}utils.py", logged)
+    text = "for _ in logged([1]):\n    pass\n\nfor _ in logged([1]):\n    pass"
+    assert sorted(place_of(f"{HERE}train.py", text, utils)) == [
+        "train.py:1 via utils.py:3",
+        "train.py:4 via utils.py:3",
+    ]
+    nested = "def outer(values):\n    yield from logged(values)\n\nfor _ in outer([1]):\n    pass"
+    assert place_of(f"{HERE}train.py", nested, utils) == ["train.py:4 via utils.py:3"]
+    assert place_of(f"{HERE}train.py", "any(print(n) for n in range(1))") == ["train.py:1"]
 
 
 @pytest.mark.attack("messages")

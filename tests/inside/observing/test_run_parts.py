@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from hasten.inside.observing import timeline
-from hasten.inside.observing.leftovers import Place
+from hasten.inside.observing.place import Place
 from hasten.inside.observing.run_parts import watch_parts
 from hasten.inside.observing.timeline import Timeline, clock
 from hasten.inside.seams import Seams

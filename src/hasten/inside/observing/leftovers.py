@@ -5,18 +5,16 @@ from __future__ import annotations
 import builtins
 import os
 import sys
-import sysconfig
 from collections.abc import Callable
-from contextlib import suppress
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ...records.observation import COPIES, PROFILER, Leftover, Wait
 from ..internals.other_functions import PROFILER_ENABLED, profiling
-from ..package import PACKAGE
 from ..seams import Call
 from ..training import Training
 from .observer import clock
+from .place import Place
 from .stretch import WaitsSeen
 
 if TYPE_CHECKING:
@@ -34,12 +32,6 @@ _VARIABLES = {  # name: values that slow a training down, and what the training 
     "TORCH_CPP_LOG_LEVEL": ({"INFO"}, ()),
     "NCCL_DEBUG": ({"INFO", "TRACE"}, (_GPU, _RANKS)),
 }  # fmt: skip
-_INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
-_PASSED_THROUGH = tuple(  # they wrap the script's own loops and calls
-    f"{folder}{name}{os.sep}"
-    for folder in _INSTALLED
-    for name in ("tqdm", "rich", "fastprogress", "accelerate")
-)
 _FETCHES = ("item", "tolist", "cpu", "numpy", "__float__", "__int__", "__bool__")
 
 
@@ -176,49 +168,6 @@ def _add_to(waits: WaitsSeen, line: tuple[str, str], calls: float, seconds: floa
 
 def _went_to_a_device(copy: Tensor | None, tensor: Tensor, *_: object) -> bool:
     return copy is not None and tensor.device.type == "cpu" and copy.device.type != "cpu"
-
-
-class Place:
-    """Finds the line in the user's code, or in their libraries, that led to a call."""
-
-    def __init__(self, torch: ModuleType) -> None:
-        self._ours = PACKAGE + os.sep
-        self._examples = (
-            os.path.join(PACKAGE, "examples") + os.sep
-        )  # shipped with us, but run like any script
-        self._torch = os.path.dirname(torch.__file__ or "") + os.sep
-        self._loading = os.path.join(self._torch, "utils", "data", "")
-        self._pythons = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
-        self._start = ""  # the working directory; it may have been removed
-        with suppress(OSError):
-            self._start = os.getcwd() + os.sep
-
-    def is_ours(self, frame: FrameType) -> bool:
-        path = frame.f_code.co_filename
-        return path.startswith(self._ours) and not path.startswith(self._examples)
-
-    def is_no_scripts(self, frame: FrameType) -> bool:
-        """Whether it is ours, or reads samples for a loader, where nothing waits for a device."""
-        return self.is_ours(frame) or frame.f_code.co_filename.startswith(self._loading)
-
-    def of_caller(self) -> str:
-        """ "train.py:12", the path from the working directory if it is below; "" if not found."""
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and (self.is_ours(frame) or self._is_nobodys(frame)):
-            frame = frame.f_back
-        if frame is None:
-            return ""
-        path = os.path.normpath(frame.f_code.co_filename)
-        return f"{path.removeprefix(self._start) if self._start else path}:{frame.f_lineno}"
-
-    def _is_nobodys(self, frame: FrameType) -> bool:
-        """Whether its caller is more informative: for torch, Python, a progress bar, or executed text
-        ("<string>").
-        """
-        path = frame.f_code.co_filename
-        if path.startswith((self._torch, "<")) or any(folder in path for folder in _PASSED_THROUGH):
-            return True
-        return path.startswith(self._pythons) and not any(folder in path for folder in _INSTALLED)
 
 
 def _used(torch: ModuleType) -> set[str]:

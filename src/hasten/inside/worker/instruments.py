@@ -20,8 +20,9 @@ from ..job import Job
 from ..observing.gpu_memory import gpu_memory
 from ..observing.hooks import Hooks
 from ..observing.identify import compile_backends, describe_optimizer, describe_root
-from ..observing.leftovers import Leftovers, Place, Waits
+from ..observing.leftovers import Leftovers, Waits
 from ..observing.observer import Observer, RawStep
+from ..observing.place import Place
 from ..observing.processors import ProcessorsUsed
 from ..observing.remembered import Remembered
 from ..observing.run_parts import watch_parts
