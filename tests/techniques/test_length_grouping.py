@@ -30,6 +30,7 @@ from hasten.testing.padded_texts import WIDTH, PaddedTexts, TextClassifier
 from hasten.testing.technique_contract import trained_from_the_start
 from hasten.testing.workbench import workbench
 
+from ..bench.made_up import step
 from ..thorough import cases
 from .made_up import facts, loader
 from .reading import Reading
@@ -313,6 +314,18 @@ def test_it_is_refused_where_it_cannot_help(loaders: Any, reason: str) -> None:
 def test_it_applies_to_a_loader_of_many_batches() -> None:
     assert LengthGrouping.refuse(facts()) == []
     assert LengthGrouping.refuse(facts(loaders=(loader(), loader(iterable=True)))) == []
+
+
+def test_it_is_refused_where_all_samples_that_were_seen_have_one_size() -> None:
+    """Pictures, for example. Sequences that are all padded to one width are shortened by pad_trim."""
+    alike = tuple(step(samples=n, elements=3072 * n) for n in (32, 32, 8) * 10)
+    (reason,) = LengthGrouping.refuse(facts(steps=alike))
+    assert "samples are of one size in all batches that were seen" in reason
+    assert LengthGrouping.refuse(facts(steps=alike, padding=0.4)) == []
+    assert LengthGrouping.refuse(facts(steps=alike, padding=None)) == []
+    assert LengthGrouping.refuse(facts(steps=alike[:3])) == []
+    assert LengthGrouping.refuse(facts(steps=(*alike, step(samples=8, elements=8000)))) == []
+    assert LengthGrouping.refuse(facts(steps=(step(samples=8, elements=None),) * 30)) == []
 
 
 def test_it_changes_the_training_and_no_tune_tries_it() -> None:

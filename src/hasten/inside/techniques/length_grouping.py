@@ -36,7 +36,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...records.facts import Facts
-from ...records.observation import Loader
+from ...records.observation import Loader, Observation
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.loaders import reads_indices
@@ -55,6 +55,8 @@ _TOGETHER = 50  # batches
 _MOST_TOGETHER = 1000
 _LEAST_BATCHES = 8  # of an epoch
 _MOST_SECONDS = 30.0  # for reading lengths
+_ALIKE = "samples are of one size in all batches that were seen: none would become smaller"
+_LEAST_SEEN = 10  # steps whose batches may show that their samples are of one size
 _LEAST_SAVED = 0.05  # of the columns of batches that are padded to their longest
 
 
@@ -83,7 +85,9 @@ class LengthGrouping(Technique):
         if not loaders:
             return ["the training reads from no DataLoader"]
         reasons = [_why_not(loader) for loader in loaders]
-        return each_once(reasons) if all(reasons) else []
+        if all(reasons):
+            return each_once(reasons)
+        return [_ALIKE] if _of_one_size(facts.observation) else []
 
     @classmethod
     def options(cls, facts: Facts) -> list[Settings]:
@@ -201,6 +205,12 @@ def _of_one_length(dataset: object, lengths: Sequence[int], size: int, together:
     if saved >= _LEAST_SAVED:
         return ""
     return f"the sequences of {type(dataset).__name__} are about equally long: {saved:.0%} could be saved"
+
+
+def _of_one_size(seen: Observation) -> bool:
+    """Whether the watched batches have the same number of elements for each sample, and none is padding."""
+    sizes = [step.elements / step.samples for step in seen.steps if step.elements and step.samples]
+    return len(sizes) >= _LEAST_SEEN and len(set(sizes)) == 1 and seen.padding == 0.0
 
 
 def _why_not(loader: Loader) -> str:
