@@ -17,6 +17,7 @@ from hasten.records.plan import Plan
 from hasten.records.whole_run import Part, WatchedRun
 from hasten.testing.workbench import Workbench, normed_cnn, workbench
 
+from ..bench.made_up import step
 from .made_up import facts
 
 PLAN = Plan({"graph_free_evaluation": {}})
@@ -373,4 +374,12 @@ def test_what_it_refuses() -> None:
     (reason,) = GraphFreeEvaluation.refuse(facts(run=run))
     assert "evaluates without gradients already" in reason
     assert GraphFreeEvaluation.refuse(facts(run=run, uses=(RECORDS_EVALUATIONS,))) == []
-    assert GraphFreeEvaluation.refuse(facts()) == []  # it was not watched for as long
+    assert GraphFreeEvaluation.refuse(facts()) == []  # in a run under a plan, which is not watched
+
+
+def test_where_no_evaluation_was_seen_it_says_so() -> None:
+    run = WatchedRun(9.0, ended=False, parts=(Part("steps", 9.0, 30),))
+    steps = (step(),) * 30
+    (reason,) = GraphFreeEvaluation.refuse(facts(run=run, steps=steps))
+    assert reason == "no evaluation was seen yet, with gradients or without"
+    assert GraphFreeEvaluation.refuse(facts(run=run, steps=steps, uses=(RECORDS_EVALUATIONS,))) == []

@@ -62,11 +62,15 @@ class GraphFreeEvaluation(Technique):
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
-        if not facts.observation.roots:
+        seen = facts.observation
+        if not seen.roots:
             return [NO_MODULE]
-        if saw_evaluation(facts) and RECORDS_EVALUATIONS not in facts.observation.uses:
+        if RECORDS_EVALUATIONS in seen.uses:
+            return []
+        if saw_evaluation(facts):
             return ["the script evaluates without gradients already, or not at all"]
-        return []
+        # a run under a plan tells of neither
+        return ["no evaluation was seen yet, with gradients or without"] if seen.steps else []
 
     def install(self, training: Training, settings: Settings) -> None:
         self._passes = Recomputed(training.torch)
