@@ -579,6 +579,36 @@ def test_operators_are_those_of_all_backward_passes_of_a_step() -> None:
     assert overhead.look(facts(steps=steps, operators=100)) is not None
 
 
+@pytest.mark.parametrize(
+    ("passes", "samples", "operators", "said"),
+    [
+        (1, 64, 40, ""),
+        (1, None, 40, ""),
+        (1, 64, 400, "If the model goes through samples or positions one by one"),
+        (9, 64, 40, "Compute all samples"),
+        (1, 1, 40, "Compute all samples"),
+    ],
+)
+def test_computing_all_at_once_is_advised_where_a_step_does_not(
+    passes: int, samples: int | None, operators: int, said: str
+) -> None:
+    usual = step(0.0005, shares={"forward": 0.4, "backward": 0.4}, samples=samples, signature=(0, passes, 1))
+    cause = overhead.look(facts(steps=(usual,) * 30, operators=operators))
+    assert cause is not None
+    assert cause.advice.startswith(said)
+    assert bool(cause.advice) == bool(said)
+
+
+@pytest.mark.parametrize(("models", "signature"), [(3, (0, 3, 1)), (1, (0, 2, 2))])
+def test_a_pass_of_each_of_several_models_or_for_each_backward_pass_is_no_loop(
+    models: int, signature: tuple[int, int, int]
+) -> None:
+    usual = step(0.001, shares={"forward": 0.4, "backward": 0.4}, samples=64, signature=signature)
+    cause = overhead.look(facts(steps=(usual,) * 30, operators=40, roots=(root(),) * models))
+    assert cause is not None
+    assert cause.advice == ""
+
+
 # ---- debugging
 def test_what_watches_the_passes_alone_costs_no_more_than_they_take() -> None:
     anomaly = Leftover("anomaly detection", "train.py:12", removable=True)
