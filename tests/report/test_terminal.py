@@ -22,7 +22,7 @@ from hasten.report.conclusion import conclusion_words
 from hasten.report.console import open_console
 from hasten.report.terminal import print_profile, print_tune
 
-from ..bench.made_up import loader, observation, optimizer, root, step
+from ..bench.made_up import loader, observation, optimizer, root, step, watched_run
 from .made_up import GAIN, GUARD_FAILED, HELD, NO_GAIN, NOT_CHECKED
 
 PLAN_PATH = Path(".hasten/train/plan.toml")
@@ -278,6 +278,29 @@ def test_a_profile() -> None:
         "Why it takes so long:",
         "  50% of a step is waiting for data: try dataset_in_ram, loader_workers",
     ]
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("seconds", "ended", "epochs", "said"),
+    [
+        (0.05, False, 1, "over an epoch the mean is 25 ms a step"),
+        (0.05, True, 1, "over the whole run the mean is 25 ms a step"),
+        (0.05, False, 0, None),  # the first steps are slow in any run
+        (0.028, False, 1, None),
+    ],
+)
+def test_where_the_mean_of_steps_is_far_above_their_median_both_are_told(
+    seconds: float, ended: bool, epochs: int, said: str | None
+) -> None:
+    """Made-up runs have two steps; the median of those that were timed is 10 ms."""
+    seen = observation(run=watched_run(steps=seconds, ended=ended, epochs=epochs))
+    lines = profile_report(seen).splitlines()
+    assert lines[1].startswith("30 steps after 11 warm-up steps: 10 ms a step")
+    if said is None:
+        assert "the mean" not in " ".join(lines[:5])
+    else:
+        assert lines[2].startswith(f"That is the median of these steps; {said}")
 
 
 @pytest.mark.attack("truth")

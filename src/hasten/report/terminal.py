@@ -18,7 +18,7 @@ from .guard import accuracy_words, advice
 from .not_tried import not_tried_lines
 from .reasons import reason_words
 from .threads import thread_lines
-from .whole_run import print_run, print_start
+from .whole_run import mean_lines, print_run, print_start
 from .words import (
     earlier_words,
     gpu_memory_words,
@@ -207,6 +207,8 @@ def print_profile(
         f"\n{len(observation.steps)} steps after {observation.warmup_steps} warm-up steps: "
         f"{seconds_words(step)} a step{rate}"
     )
+    for line in mean_lines(observation):
+        console.print(line)
     console.print(f"({step_words(observation)})")
     table = Table(box=None, pad_edge=False, show_header=False)
     phases = median_phases(observation)

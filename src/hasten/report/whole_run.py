@@ -22,6 +22,7 @@ _COUNTED = {  # part: one of them, several
     "garbage": ("collection", "collections"),
 }
 _SHOWN = 0.005  # smallest share of the breakdown that is shown
+_FAR_ABOVE = 1.5  # times its median, from which on the mean of a step is told as well
 _ALWAYS_SHOWN = ("start", "steps", "first batches", "evaluation", "saving")  # if there are any
 _PER_EPOCH = "The number of epochs is not known, so times are for those seen: --whole watches to the end."
 _WORKERS_STAY = "The loader's worker processes start in the first epoch only: later epochs begin sooner."
@@ -43,6 +44,24 @@ def print_run(observation: Observation, console: Console, bound: float | None = 
         console.print(f"  {line}")
     if run.failure:
         console.print(f"Warning: after {run.part('steps').count:,} steps {run.failure}.")
+
+
+def mean_lines(observation: Observation) -> list[str]:
+    """That a step takes longer on average than its median says, where the run was seen to its end, or an
+    epoch to its; nothing if it does not.
+    """
+    breakdown = breakdown_of(observation.run) if observation.run is not None else None
+    steps = breakdown.part("steps") if breakdown is not None else None
+    if breakdown is None or steps is None or breakdown.basis == "steps" or not steps.count:
+        return []
+    usual, mean = step_seconds(observation), steps.seconds / steps.count
+    if mean <= _FAR_ABOVE * usual:
+        return []
+    over = "the whole run" if breakdown.basis == "run" else "an epoch"
+    return [
+        f"That is the median of these steps; over {over} the mean is {seconds_words(mean)} a step: some take "
+        "much longer, as while worker processes start or other programs use the machine."
+    ]
 
 
 def print_start(observation: Observation, console: Console) -> None:
