@@ -290,6 +290,46 @@ def _later() -> None:
         optimizer.step()
 
 
+class Flat(nn.Module):
+    """A language model that returns a row of scores for each token."""
+
+    def __init__(self, positions_first: bool = False) -> None:
+        super().__init__()
+        self.embedding, self.scores = nn.Embedding(9, 6), nn.Linear(6, 9)
+        self.cell = nn.GRU(6, 6, batch_first=not positions_first)
+
+    def forward(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        scores = self.scores(self.cell(self.embedding(ids))[0]).view(ids.numel(), 9)
+        return scores, nn.functional.cross_entropy(scores, ids.flatten())
+
+
+@loop("sequences of which a row for each token comes back", 12)
+def _flat() -> None:
+    model = Flat()
+    optimizer = sgd(model)
+    for _ in range(STEPS):
+        go_back(model(torch.randint(9, (12, 16)))[1])
+        optimizer.step()
+
+
+@loop("a row for each token, where time comes first", 0)
+def _flat_time_first() -> None:
+    model = Flat(positions_first=True)
+    optimizer = sgd(model)
+    for _ in range(STEPS):
+        go_back(model(torch.randint(9, (16, 12)))[1])
+        optimizer.step()
+
+
+@loop("rows that become others", 0)
+def _other_rows() -> None:
+    model = nn.Sequential(nn.Linear(4, 6), nn.Unflatten(1, (3, 2)), nn.Flatten(0, 1))
+    optimizer = sgd(model)
+    for _ in range(STEPS):
+        go_back(model(batch(8)).square().mean())
+        optimizer.step()
+
+
 @loop("time comes first", 0)
 def _time_first() -> None:
     model = nn.GRU(4, 3)

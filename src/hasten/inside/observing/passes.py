@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .batches import batch_length, elements_in, tensors_in
+from .padding import is_matrix_of_whole_numbers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -146,6 +147,15 @@ def _together(passes: list[_Pass]) -> tuple[int, int]:
 
 
 def samples_through(inputs: object, output: object) -> int:
-    """How many samples went into and came out of a forward pass; 0 if rows may have been merged."""
+    """How many samples went into and came out of a forward pass; 0 if rows may have been merged.
+
+    A language model may return a row for each token of each sequence, as its loss takes them.
+    """
     came, went = batch_length(inputs), batch_length(output)
-    return came if went in (came, 0) else 0
+    return came if went in (came, 0) or went == _tokens_in(inputs) else 0
+
+
+def _tokens_in(inputs: object) -> int | None:
+    """How many ids there are, if what went in first is a matrix of them; None if not."""
+    first = next(iter(tensors_in(inputs)), None)
+    return first.numel() if first is not None and is_matrix_of_whole_numbers(first) else None
