@@ -330,6 +330,7 @@ def test_it_applies_to_a_loader_that_fits() -> None:
         pytest.param((loader(default_fetch=False),), "sample by sample", id="whole batches"),
         pytest.param((loader(default_collate=False),), "function of the script's own", id="own collate"),
         pytest.param((loader(workers=4),), "4 worker processes", id="workers"),
+        pytest.param((loader(random="sample 0 differs"),), "sample 0 differs", id="random samples"),
         pytest.param((loader(sample_bytes=10 * 2**20),), "more than 40% of the 32.0 GiB", id="large"),
     ],
 )

@@ -634,6 +634,9 @@ def test_workers_of_the_loader_have_no_part_in_it(watched: Watched) -> None:
 # ---- refusals on paper
 def test_it_applies_to_a_loader_that_fits() -> None:
     assert DatasetInRam.refuse(facts()) == []
+    assert DatasetInRam.refuse(facts(loaders=(loader(random=""),))) == []
+    in_part = loader(random="sample 0 differs", transforms=True)  # what comes before them may be kept
+    assert DatasetInRam.refuse(facts(loaders=(in_part,))) == []
 
 
 @pytest.mark.parametrize(
@@ -645,6 +648,7 @@ def test_it_applies_to_a_loader_that_fits() -> None:
         pytest.param((loader(samples=None),), "stream", id="no length"),
         pytest.param((loader(default_fetch=False),), "sample by sample", id="whole batches"),
         pytest.param((loader(workers=4),), "4 worker processes", id="workers"),
+        pytest.param((loader(random="sample 0 differs"),), "sample 0 differs", id="random samples"),
         pytest.param(
             (loader(sample_bytes=20 * 2**20),), "19.5 GiB, more than 40% of the 32.0 GiB", id="large"
         ),

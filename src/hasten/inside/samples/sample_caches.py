@@ -217,4 +217,6 @@ def not_worth_keeping(loader: Loader) -> str:
             f"{loader.changed_at_first} changed between the making of its loader and the first batch, as by "
             "scripts that draw other samples for each epoch; no second epoch was seen to tell"
         )
+    if loader.random and not loader.transforms:
+        return loader.random
     return not_read_by_index(loader)

@@ -262,8 +262,6 @@ def _why_not(loader: Loader, available_bytes: int) -> str:
         return reason
     if loader.in_memory:
         return f"{loader.dataset} holds its samples in memory already"
-    if loader.random and not loader.transforms:
-        return loader.random
     needed = (loader.samples or 0) * (loader.sample_bytes or 0)
     return too_large(loader.dataset, needed, available_bytes, MEMORY_SHARE)
 
