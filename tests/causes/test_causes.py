@@ -464,6 +464,21 @@ def test_the_loop_is_not_told_of_what_has_a_name_of_its_own() -> None:
     assert shares == pytest.approx({"compute": 0.24, "waiting": 0.24, "output": 0.2, "loop": 0.16})
 
 
+def test_batches_that_the_loop_converts_from_float64_are_told() -> None:
+    double = (loader(float64=True), loader(dataset="Held out", float64=True, training=False))
+    cause = loop.look(facts_with({"forward": 0.5}, loaders=double))
+    assert cause is not None
+    assert cause.advice.startswith("Batches of Pictures are in float64, and what is trained is not")
+    for more in (
+        {"loaders": (loader(),)},
+        {"loaders": double, "roots": (root(dtypes=("float64",)),)},
+        {"loaders": double, "roots": ()},
+    ):
+        cause = loop.look(facts_with({"forward": 0.5}, **more))
+        assert cause is not None
+        assert cause.advice == ""
+
+
 # ---- threads
 def test_too_many_threads_cost_at_most_what_is_computed() -> None:
     """A run that mostly evaluates, or waits for data, does so with any number of threads."""

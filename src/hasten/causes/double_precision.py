@@ -29,3 +29,15 @@ def spared(facts: Facts) -> float:
     if not double or observation.autocast or len(double) < len(observation.roots):
         return 0.0
     return _GAIN_ON_CPU if facts.on_cpu else 1.0
+
+
+def converted(facts: Facts) -> str:
+    """What to do about batches in float64 that a model in another type gets, as a sentence; "" of none."""
+    seen = facts.observation
+    names = dict.fromkeys(loader.dataset for loader in seen.training_loaders if loader.float64)
+    if not (names and seen.roots) or any("float64" in root.dtypes for root in seen.roots):
+        return ""
+    return (
+        f"Batches of {' and '.join(names)} are in float64, and what is trained is not: make the samples in "
+        "float32, so that no step converts them, and loaders move half as many bytes"
+    )

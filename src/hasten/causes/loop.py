@@ -7,6 +7,7 @@ from statistics import median
 from ..records.cause import Cause
 from ..records.facts import Facts
 from ..records.phases import phase_share
+from .double_precision import converted
 from .of_the_run import breakdown
 from .waiting import standing_still
 
@@ -23,7 +24,7 @@ def look(facts: Facts) -> Cause | None:
         f"{share:.0%} of a step is the loop's own code, {_besides(facts)}: "
         "what it does tensor by tensor, in Python or waiting"
     )
-    return Cause("loop", share, evidence, ())
+    return Cause("loop", share, evidence, (), advice=converted(facts))
 
 
 def _besides(facts: Facts) -> str:

@@ -51,6 +51,7 @@ class Loader:
     pictures: bool = False  # its transforms end with those that make tensors of pictures
     resizes: bool = False  # a transform of its pictures resizes them
     changed: str = ""  # what of the data set the script changes between two passes; "" if nothing is seen
+    float64: bool = False  # most bytes of its first batch are numbers in float64
     changed_at_first: str = ""  # what it changed before the first pass; "" once a second one has begun
 
     @property

@@ -68,6 +68,22 @@ def test_a_loader_is_described_at_its_first_batch(training: Training) -> None:
     assert record.sample_bytes == 16
 
 
+@pytest.mark.parametrize(
+    ("inputs", "labels", "float64"),
+    [
+        (torch.zeros(10, 4, dtype=torch.float64), torch.zeros(10), True),
+        (torch.zeros(10, 4), torch.zeros(10, dtype=torch.float64), False),
+        (torch.zeros(10, 4), torch.zeros(10), False),
+    ],
+)
+def test_batches_in_float64_are_told(
+    training: Training, inputs: torch.Tensor, labels: torch.Tensor, float64: bool
+) -> None:
+    loaders = Loaders(training)
+    pull(loaders, DataLoader(TensorDataset(inputs, labels), batch_size=5))
+    assert [record.float64 for record in loaders.records()] == [float64]
+
+
 def halves() -> list[DataLoader[Any]]:
     dataset = TensorDataset(torch.zeros(20, 4))
     one, other = torch.utils.data.random_split(dataset, [10, 10])

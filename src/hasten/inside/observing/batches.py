@@ -46,6 +46,13 @@ def batch_bytes(batch: object) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors_in(batch))
 
 
+def is_mostly_float64(batch: object) -> bool:
+    """Whether most of its bytes are: a label alone may be, because Python's numbers are."""
+    tensors = tensors_in(batch)
+    double = batch_bytes([tensor for tensor in tensors if str(tensor.dtype) == "torch.float64"])
+    return 2 * double > batch_bytes(tensors)
+
+
 def tensors_in(value: Any) -> list[Tensor]:
     """The tensors in nested lists, tuples and dicts, depth first."""
     if hasattr(value, "element_size"):

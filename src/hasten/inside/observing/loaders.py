@@ -22,7 +22,7 @@ from ..samples.dataset_traits import length_of
 from ..samples.sampling_proof import prove_deterministic
 from ..samples.transform_prefix import has_transforms
 from ..training import Training
-from .batches import batch_bytes, batch_length
+from .batches import batch_bytes, batch_length, is_mostly_float64
 from .data_changes import DataChanges
 from .identify import describe_loader
 
@@ -143,6 +143,7 @@ class Loaders:
         if seen is None:
             sample_bytes = batch_bytes(batch) // length if length else None
             record = describe_loader(iterator, False, sample_bytes)
+            record = replace(record, float64=is_mostly_float64(batch))
             seen = self._seen[key] = _Seen(_nothing, record)
         self.begun += 1
         seen.latest = self.begun
