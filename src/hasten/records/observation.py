@@ -62,8 +62,9 @@ class Loader:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """One of the script's optimizers. ``distinct_groups``: how many groups would be left if those with equal
-    hyperparameters were merged; ``why_not_merged``: why they cannot be, "" if they can.
+    """One of the script's optimizers. ``parameters``: those that get gradients. ``distinct_groups``: how many
+    groups would be left if those with equal hyperparameters were merged; ``why_not_merged``: why they cannot
+    be, "" if they can.
     """
 
     name: str

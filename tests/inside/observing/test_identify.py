@@ -61,6 +61,7 @@ def test_a_root_is_described() -> None:
         pytest.param("all", "", 6 + 12, id="all of it"),
         pytest.param("0", "", 6, id="a copy that averages is not"),
         pytest.param("0", "1", 6, id="nor a frozen one"),
+        pytest.param("all", "0", 12, id="nor a frozen one that an optimizer was given"),
         pytest.param("", "1", 6, id="without optimizers, what gets gradients"),
         pytest.param("", "", 6 + 12, id="without optimizers, all"),
         pytest.param("0", "0", 6, id="an optimizer has what is frozen for now"),
@@ -114,6 +115,17 @@ def test_four_optimizers_have_a_fused_form(name: str) -> None:
     found = describe_optimizer(torch, FUSIBLE[name](parameters(), lr=0.1))
     assert (found.name, found.parameters, found.fused, found.can_fuse) == (name, 7, False, True)
     assert found.why_not == ""
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("frozen", "updated"), [((), 7), ((0,), 4), ((0, 1), 7)], ids=["none", "some", "all, for now"]
+)
+def test_an_optimizer_updates_what_gets_gradients(frozen: tuple[int, ...], updated: int) -> None:
+    given = parameters()
+    for number in frozen:
+        given[number].requires_grad_(False)
+    assert describe_optimizer(torch, torch.optim.SGD(given, lr=0.1)).parameters == updated
 
 
 class OwnAdam(torch.optim.Adam):

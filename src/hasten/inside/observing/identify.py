@@ -45,11 +45,12 @@ FUSED_FUNCTIONS = {  # optimizer class: (module of torch.optim, its fused functi
 
 
 def describe_root(torch: ModuleType, module: Module, owned: Set[int] = frozenset()) -> Root:
-    """``owned``: the ids of the optimizers' parameters. A root without any of these (there may be no
-    optimizer) counts what gets gradients as trained.
+    """``owned``: the ids of the optimizers' parameters. Trained is what gets gradients, of these or, in a
+    root without any (there may be no optimizer), of all.
     """
-    parameters = list(module.parameters())
-    trained = [p for p in parameters if id(p) in owned] or [p for p in parameters if p.requires_grad]
+    parameters: list[Tensor] = list(module.parameters())
+    mine = [p for p in parameters if id(p) in owned]
+    trained = _not_frozen(mine) if mine else [p for p in parameters if p.requires_grad]
     kinds = list(module.modules())
     batch_norm = batch_norm_kind(torch)
     dropout = dropout_kind(torch)
@@ -67,6 +68,13 @@ def describe_root(torch: ModuleType, module: Module, owned: Set[int] = frozenset
         blocks=len(repeated_blocks(module)),
         channels_last=lies_channels_last(parameters),
     )
+
+
+def _not_frozen(parameters: list[Tensor]) -> list[Tensor]:
+    """Those that get gradients, or have some; all, if none does for now, as of a GAN's part while the other
+    one is trained.
+    """
+    return [p for p in parameters if p.requires_grad or p.grad is not None] or parameters
 
 
 def _whole(parameter: Tensor) -> bool:
@@ -87,7 +95,7 @@ def describe_optimizer(torch: ModuleType, optimizer: TorchOptimizer) -> Optimize
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     return Optimizer(
         name=type(optimizer).__name__,
-        parameters=sum(p.numel() for p in parameters),
+        parameters=sum(p.numel() for p in _not_frozen(parameters)),
         fused=any(bool(group.get("fused")) for group in optimizer.param_groups),
         can_fuse=(why := why_not_fused(torch, optimizer)) == "",
         why_not=why,
