@@ -381,6 +381,14 @@ def test_an_optimizer_for_each_parameter_is_told_in_one_line() -> None:
     ]
 
 
+@pytest.mark.attack("truth")
+def test_an_optimizer_that_made_no_step_is_told_only_where_none_did() -> None:
+    """SAM's steps are made by the optimizer in it, of the same parameters."""
+    around, base = optimizer(name="SAM", stepped=False), optimizer(name="SGD")
+    assert "SAM" not in profile_report(observation(optimizers=(around, base)))
+    assert "updates by SAM: 1,000 parameters" in profile_report(observation(optimizers=(around,)))
+
+
 @pytest.mark.parametrize(
     ("seen", "said"),
     [

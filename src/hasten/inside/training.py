@@ -63,6 +63,7 @@ class Training:
         self.at_end: dict[str, Callable[[], None]] = {}  # called when the script has ended: may fail it
         self.datasets: Living[None] = Living()  # that a loader read from
         self.training_datasets: Living[None] = Living()  # those whose samples reached a training step
+        self.stepped: Living[None] = Living()  # optimizers that have made a step
         self.kept: dict[str, Any] = {}  # of techniques that are off: caches, and what could not be undone
         self.obstacles: dict[str, None] = {}  # why the training cannot be followed
         self.averages_gradients = False  # over ranks, by the script's wrapper (DistributedDataParallel)

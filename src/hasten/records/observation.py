@@ -77,6 +77,7 @@ class Optimizer:
     groups: int = 1
     distinct_groups: int = 1
     why_not_merged: str = ""
+    stepped: bool = True  # it has made a step
 
 
 @dataclass(frozen=True)

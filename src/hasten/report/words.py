@@ -126,10 +126,10 @@ def _usual_words(counts: Sequence[int]) -> str:
 
 def optimizer_lines(optimizers: Sequence[Optimizer]) -> list[str]:
     """What updates how many parameters. Many of one kind are one line: some scripts have one for each
-    parameter.
+    parameter. If some have made steps, the others are left out: they may stand around one of these.
     """
     kinds: dict[tuple[str, bool], list[Optimizer]] = {}
-    for one in optimizers:
+    for one in [one for one in optimizers if one.stepped] or optimizers:
         kinds.setdefault((one.name, one.fused), []).append(one)
     lines = []
     for (name, is_fused), alike in kinds.items():

@@ -188,6 +188,32 @@ def test_a_plan_that_does_not_apply_is_refused_at_the_start(stage: Stage) -> Non
         worker.wait_started(AFTER)
 
 
+WRAPPED = """
+import torch
+
+class Ascends(torch.optim.Optimizer):
+    def __init__(self, base):
+        super().__init__(base.param_groups, {})
+        self.base = base
+
+    def second_step(self):
+        self.base.step()
+
+model = torch.nn.Linear(4, 1)
+optimizer = Ascends(torch.optim.SGD(model.parameters(), lr=0.1))
+for _ in range(4):
+    model(torch.randn(8, 4)).sum().backward()
+    optimizer.second_step()
+"""
+
+
+@pytest.mark.usefixtures("forks")
+def test_of_an_optimizer_around_another_it_is_told_which_one_steps(stage: Stage) -> None:
+    seen = stage.ending(WRAPPED).observation
+    assert seen is not None
+    assert {one.name: one.stepped for one in seen.optimizers} == {"Ascends": False, "SGD": True}
+
+
 SEEDED = (
     """
 import random

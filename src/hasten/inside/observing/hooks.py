@@ -88,7 +88,6 @@ class Hooks:
                 self._forget_roots()
             training.add_optimizer(optimizer)
             self._passing.optimizer_came()
-            updates.came(optimizer)
             self._discover_roots()
             direct.look()
             self.on_optimizer()

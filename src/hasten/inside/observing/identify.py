@@ -91,7 +91,8 @@ def compile_backends() -> tuple[str, ...]:
     return tuple(sorted({entry.name for entry in found}))
 
 
-def describe_optimizer(torch: ModuleType, optimizer: TorchOptimizer) -> Optimizer:
+def describe_optimizer(torch: ModuleType, optimizer: TorchOptimizer, stepped: bool = True) -> Optimizer:
+    """``stepped``: whether it has made a step."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     return Optimizer(
         name=type(optimizer).__name__,
@@ -104,6 +105,7 @@ def describe_optimizer(torch: ModuleType, optimizer: TorchOptimizer) -> Optimize
         distinct_groups=distinct_groups(torch, optimizer),
         why_not_merged=why_not_merged(torch, optimizer),
         devices=tuple(sorted({str(p.device) for p in parameters})),
+        stepped=stepped,
     )
 
 

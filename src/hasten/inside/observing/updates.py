@@ -31,13 +31,8 @@ class Updates:
         self._training, self._observer, self._direct = training, observer, direct
         self._on_update = on_update
         self._bypassed = Bypassed(training)
-        self._stepped: set[int] = set()  # ids of optimizers
         self._at_work: list[int] = []  # ids of those in their step
         self._began_within = 0.0  # when one began that steps within a backward pass
-
-    def came(self, optimizer: Optimizer) -> None:
-        """It was created: its id may be that of one that is gone."""
-        self._stepped.discard(id(optimizer))
 
     def begins(self, optimizer: Optimizer, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs] | None:
         given, observer = None, self._observer
@@ -60,8 +55,8 @@ class Updates:
                 act()
             self._leave(optimizer)
             self._on_update(optimizer)
-            if id(optimizer) not in self._stepped:
-                self._stepped.add(id(optimizer))
+            if optimizer not in training.stepped:
+                training.stepped.put(optimizer, None)
                 self._direct.stepped(training.serial_of(training.number_of(optimizer)))
                 self._bypassed.stepped(optimizer)
             if not self._at_work and observer.in_backward:

@@ -10,7 +10,7 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from ...records.observation import Observation, Root
+from ...records.observation import Observation, Optimizer, Root
 from ...records.plan import BASELINE
 from ...records.ranks import Findings
 from ..guarding.one_step import Numerics
@@ -38,6 +38,7 @@ from .short_passes import ShortPasses
 
 if TYPE_CHECKING:
     from torch.nn import Module
+    from torch.optim import Optimizer as TorchOptimizer
 
     from ..distributed.this_rank import ThisRank
     from ..source_files import SourceFiles
@@ -98,7 +99,7 @@ class Instruments:
         self._uses.watch(training)
         self._owned: set[int] = set()  # ids of parameters, as of the last look
         self._roots = Remembered(self._trained_roots, self._describe_root)
-        self._optimizers = Remembered(lambda: training.optimizers, lambda o: describe_optimizer(torch, o))
+        self._optimizers = Remembered(lambda: training.optimizers, self._describe_optimizer)
         self._steps, self._look_at, self._looked_at_parts = 0, _LOOK_AFTER, 0
         self._trainings, self._models = Trainings(), 0
         self._leftovers = Leftovers(training)
@@ -168,11 +169,11 @@ class Instruments:
         self._steps += 1
         if self._processors is not None:
             self._processors.step_ended()
-        self._trainings.step_ended(self.training.serial_of(step.optimizer))
+        first = self._trainings.step_ended(self.training.serial_of(step.optimizer))
         step.new_model = self.training.roots_added != self._models
         self._models = self.training.roots_added
         step.set_up = min(step.seconds, self.switchboard.latest_seconds_in_steps())
-        stale = self._roots.stale or self._optimizers.stale
+        stale = first or self._roots.stale or self._optimizers.stale
         if stale or self._steps >= self._look_at or self.training.parts_added != self._looked_at_parts:
             self._look_at, self._looked_at_parts = 2 * self._steps, self.training.parts_added
             self._owned = self.training.owned()
@@ -191,6 +192,9 @@ class Instruments:
     def _describe_root(self, root: Module) -> Root:
         return describe_root(self.training.torch, root, self._owned | self.training.owned())
 
+    def _describe_optimizer(self, one: TorchOptimizer) -> Optimizer:
+        return describe_optimizer(self.training.torch, one, one in self.training.stepped)
+
     def mark(self) -> Mark:
         """What has appeared so far."""
         training = self.training
@@ -199,8 +203,8 @@ class Instruments:
     def living(self, seen: Observation) -> Observation:
         """``seen``, with only those models and optimizers that the script still holds."""
         roots = tuple(map(self._describe_root, self._trained_roots()))
-        optimizers = (describe_optimizer(self.training.torch, one) for one in self.training.optimizers)
-        return replace(seen, roots=roots, optimizers=tuple(optimizers))
+        optimizers = tuple(map(self._describe_optimizer, self.training.optimizers))
+        return replace(seen, roots=roots, optimizers=optimizers)
 
     def only_since(self, mark: Mark, seen: Observation) -> Observation | None:
         """``seen``, with only those models, optimizers and loaders that appeared, or were read, since then.
@@ -212,7 +216,7 @@ class Instruments:
         return replace(
             seen,
             roots=tuple(map(self._describe_root, roots)),
-            optimizers=tuple(describe_optimizer(self.training.torch, one) for one in optimizers),
+            optimizers=tuple(map(self._describe_optimizer, optimizers)),
             loaders=self.hooks.loaders.records(since=mark.passes),
         )
 
