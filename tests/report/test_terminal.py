@@ -394,7 +394,7 @@ def test_an_optimizer_that_made_no_step_is_told_only_where_none_did() -> None:
     [
         ({"cycle": 4}, "a step is one step of an optimizer; a block is 4 of them, after which"),
         ({"signature": (0, 4, 4)}, "of an optimizer, with 4 forward and 4 backward passes; times"),
-        ({"optimizers": ()}, "a step is one backward pass (the script has no optimizer); times"),
+        ({"optimizers": ()}, "a step is one backward pass (the script has no optimizer of torch.optim); times"),
         ({"uses": (STEPS_IN_BACKWARD,)}, "a step is one backward pass, within which the optimizers step;"),
         ({"step_said": True}, "a step is what the script marks with hasten.step(); times"),
         ({"batch_size": None}, "times are compared per step, because the number of samples"),

@@ -105,7 +105,7 @@ def step_words(observation: Observation) -> str:
     elif observation.optimizers:
         step = "a step is one step of an optimizer"
     else:
-        step = "a step is one backward pass (the script has no optimizer)"
+        step = "a step is one backward pass (the script has no optimizer of torch.optim)"
     forwards, backwards = (_usual_words([s.signature[at] for s in observation.steps]) for at in (1, 2))
     if observation.cycle == 1 and (forwards, backwards) != ("1", "1"):
         step += f", with {forwards} forward and {backwards} backward passes"
