@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hasten.units import seconds_words
+from hasten.units import counted, seconds_words
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,11 @@ from hasten.units import seconds_words
 )
 def test_seconds(seconds: float, words: str) -> None:
     assert seconds_words(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("count", "what", "words"),
+    [(1, "step", "1 step"), (1200, "step", "1,200 steps"), (1, "pass", "1 pass"), (2, "pass", "2 passes")],
+)
+def test_a_number_of_things(count: int, what: str, words: str) -> None:
+    assert counted(count, what) == words

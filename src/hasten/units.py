@@ -16,6 +16,12 @@ def seconds_words(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds >= 999.5 else f"{seconds:.3g} s"  # .3g would say 1e+03
 
 
+def counted(count: int, what: str) -> str:
+    """A number of things: "1 epoch", "1,200 epochs", "2 passes"."""
+    ending = "es" if what.endswith("s") else "s"
+    return f"{count:,} {what}{ending * (count != 1)}"
+
+
 def bytes_words(amount: float) -> str:
     """Bytes in the unit that reads well: "312 KiB", "1.5 GiB"."""
     for unit in ("bytes", "KiB", "MiB"):

@@ -448,11 +448,12 @@ def test_where_no_trained_module_is_called_the_forward_pass_is_the_loops() -> No
     )
 
 
-def test_passes_of_a_teacher_are_named_where_the_loop_is_told() -> None:
-    steps = (step(shares={"forward": 0.4}, evaluations=2),) * 30
+@pytest.mark.parametrize(("passes", "said"), [(1, "1 forward pass"), (2, "2 forward passes")])
+def test_passes_of_a_teacher_are_named_where_the_loop_is_told(passes: int, said: str) -> None:
+    steps = (step(shares={"forward": 0.4}, evaluations=passes),) * 30
     cause = loop.look(facts(steps=steps))
     assert cause is not None
-    assert "batches, 2 forward passes without gradients included: " in cause.evidence
+    assert f"batches, {said} without gradients included: " in cause.evidence
 
 
 def test_the_loop_is_not_told_of_what_has_a_name_of_its_own() -> None:

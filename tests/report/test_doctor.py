@@ -22,7 +22,7 @@ from ..machine.topologies import recorded
             "16 cores, 22 threads, 2 last-level caches, 10 cores slower than the others",
         ),
         ("container-2.5-of-64", "32 cores, 64 threads, 4 last-level caches, quota of 2.5 CPUs"),
-        ("one-core", "1 cores, 1 threads"),
+        ("one-core", "1 core, 1 thread"),
     ],
 )
 def test_what_divides_the_cores_is_said(name: str, said: str) -> None:

@@ -31,11 +31,11 @@ CRASH = Reason("failed", failure="killed by SIGSEGV")
         (Reason("gain", parts=("start",)), "a gain in the time to the first step"),
         (CRASH, "killed by SIGSEGV"),
         (Reason("slower", set_up=SetUp(10.0)), "slower; its set-up took 10 s"),
-        (Reason("gain", set_up=SET_UP), "a gain; its set-up of 10 s pays after 1000 steps"),
+        (Reason("gain", set_up=SET_UP), "a gain; its set-up of 10 s pays after 1,000 steps"),
         (
             Reason("gain", "not kept", set_up=replace(SET_UP, script_steps=999), remarks=("2 graph breaks",)),
-            "a gain in combination; its set-up of 10 s pays after 1000 steps, and the script ends after 999; "
-            "2 graph breaks: not kept",
+            "a gain in combination; its set-up of 10 s pays after 1,000 steps, and the script ends after "
+            "999; 2 graph breaks: not kept",
         ),
         (
             Reason("gain", along=Plan({"threads": {"count": 1}, "malloc": {}})),

@@ -341,6 +341,22 @@ def test_a_claim_of_epochs_that_were_cut_short_says_so() -> None:
     assert "cut short" not in tune_report(replace(GAIN, parts=("evaluation",)))
 
 
+def test_one_of_a_kind_is_told_in_the_singular() -> None:
+    text = profile_report(
+        observation(
+            steps=(step(),),
+            warmup_steps=1,
+            roots=(root(parameters=1),),
+            loaders=(loader(samples=1, workers=1),),
+            optimizers=(optimizer(parameters=1),),
+        )
+    )
+    assert text.lstrip().startswith("1 step after 1 warm-up step: ")
+    assert "trains __main__.Net: 1 parameter, " in text
+    assert "1 sample, batches of 8, 1 worker\n" in text
+    assert "updates by Adam: 1 parameter\n" in text
+
+
 def test_parts_that_do_not_add_up_to_a_step_are_explained() -> None:
     """One part of each step was disturbed, and in most steps it was another one."""
     names = ("data", "forward", "backward")
@@ -393,8 +409,9 @@ def test_an_optimizer_that_made_no_step_is_told_only_where_none_did() -> None:
     ("seen", "said"),
     [
         ({"cycle": 4}, "a step is one step of an optimizer; a block is 4 of them, after which"),
-        ({"signature": (0, 4, 4)}, "of an optimizer, with 4 forward and 4 backward passes; times"),
-        ({"optimizers": ()}, "a step is one backward pass (the script has no optimizer of torch.optim); times"),
+        ({"signature": (0, 4, 4)}, "of an optimizer, with 4 forward passes and 4 backward passes; times"),
+        ({"signature": (0, 3, 1)}, "of an optimizer, with 3 forward passes and 1 backward pass; times"),
+        ({"optimizers": ()}, "one backward pass (the script has no optimizer of torch.optim); times"),
         ({"uses": (STEPS_IN_BACKWARD,)}, "a step is one backward pass, within which the optimizers step;"),
         ({"step_said": True}, "a step is what the script marks with hasten.step(); times"),
         ({"batch_size": None}, "times are compared per step, because the number of samples"),
@@ -410,7 +427,7 @@ def test_passes_that_differ_from_step_to_step_are_told_as_a_range() -> None:
     """A module that is called for each letter of a word."""
     steps = tuple(step(signature=(0, 4 + n % 8, 1)) for n in range(32))
     said = " ".join(profile_report(observation(steps=steps)).split())
-    assert "of an optimizer, with 4 to 11 forward and 1 backward passes; times" in said
+    assert "of an optimizer, with 4 to 11 forward passes and 1 backward pass; times" in said
 
 
 def test_a_batch_that_serves_two_optimizers_counts_once() -> None:

@@ -52,7 +52,7 @@ def test_a_length_known_beforehand_holds_for_every_comparison(steps: int | None,
     )
     assert ("slow_to_start" in search.found.techniques) is kept
     words = reason_words(search.tried[0].reason)
-    assert words.endswith("pays after 1000 steps, and the script ends after 999") is not kept
+    assert words.endswith("pays after 1,000 steps, and the script ends after 999") is not kept
 
 
 def test_an_end_seen_in_one_comparison_counts_in_those_that_follow() -> None:

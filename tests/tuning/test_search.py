@@ -60,7 +60,7 @@ def test_a_row_says_when_the_set_up_has_paid() -> None:
     assert search.run([candidate("idle"), candidate("fast")]) == plan_of("fast")
     assert rows(search) == [
         ("idle", False, "no gain found (cannot tell under 2%); its set-up took 10 s"),
-        ("fast", True, "a gain; its set-up of 10 s pays after 1000 steps"),
+        ("fast", True, "a gain; its set-up of 10 s pays after 1,000 steps"),
     ]
 
 
@@ -104,7 +104,7 @@ def test_what_could_not_be_confirmed_any_more_is_not_adopted_and_its_budget_name
     assert rows(search)[0] == (
         "slow",
         False,
-        "a gain; its set-up of 10 s pays after 1000 steps: not kept, because no time is left to check "
+        "a gain; its set-up of 10 s pays after 1,000 steps: not kept, because no time is left to check "
         "and confirm it with its set-up in each process; --budget 700 would be enough",
     )
     assert search.tried[1].against == BASELINE
@@ -115,7 +115,7 @@ def test_a_row_says_what_a_proof_remarks() -> None:
     bench.proofs = (Proof("fast", True, "", "2 graph breaks"), Proof("other", True, ""))
     search = search_over(bench)
     search.run([candidate("fast")])
-    assert reason_words(search.tried[0].reason).endswith("pays after 1000 steps; 2 graph breaks")
+    assert reason_words(search.tried[0].reason).endswith("pays after 1,000 steps; 2 graph breaks")
 
 
 def test_each_is_tried_in_combination_with_what_was_kept_before() -> None:

@@ -14,5 +14,6 @@ def look(facts: Facts) -> Cause | None:
     seen = breakdown(facts)
     if seen is None:
         return None
-    text = f"is Python's garbage collector, which ran {seen.part('garbage').count:,} times"
+    count = seen.part("garbage").count
+    text = f"is Python's garbage collector, which ran {count:,} {'time' if count == 1 else 'times'}"
     return cause_in_run(facts, "garbage", "garbage", _LEAST_SHARE, text, _TECHNIQUES)

@@ -32,8 +32,9 @@ def _besides(facts: Facts) -> str:
     steps = facts.observation.steps
     if not any(step.signature[1] for step in steps):
         return "its forward pass included, because it calls no module that is trained"
-    passes = median(step.evaluations for step in steps)
-    others = f", {passes:.0f} forward passes without gradients included" if passes else ""
+    passes = round(median(step.evaluations for step in steps))
+    what = "forward pass" if passes == 1 else "forward passes"
+    others = f", {passes} {what} without gradients included" if passes else ""
     return (
         "apart from the passes of what is trained, the update and the loader's batches"
         f"{others or ', passes of other models included'}"

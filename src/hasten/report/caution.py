@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..records.caution import Caution, Code, Disturbance
+from ..units import counted
 
 _NAMED = 5  # of the files written outside the folder
 _WORDS: dict[Code, Callable[[Caution], str]] = {
@@ -21,7 +22,7 @@ _WORDS: dict[Code, Callable[[Caution], str]] = {
         "smaller batches"
     ),
     "hot": lambda found: (
-        f"cores slowed down {found.count} times because they ran hot: later "
+        f"cores slowed down {counted(found.count, 'time')} because they ran hot: later "
         "steps are slower than earlier ones. Tune again when the machine has cooled"
     ),
     "gpu clock": lambda found: (
@@ -29,8 +30,9 @@ _WORDS: dict[Code, Callable[[Caution], str]] = {
         "as root), or tune with a longer --budget"
     ),
     "few blocks": lambda found: (
-        f"only {found.count} blocks of steps were observed, so anything rarer was missed. Let the "
-        "script train longer or, if its steps are slow, name a longer --budget"
+        f"only {counted(found.count, 'block')} of steps {'was' if found.count == 1 else 'were'} observed, "
+        "so anything rarer was missed. Let the script train longer or, if its steps are slow, name a longer "
+        "--budget"
     ),
     "warming up": lambda found: (
         f"steps were still getting faster while they were observed, by {found.share:.0%}: the script "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..records.conclusion import Code, Looks, Resolution, Unsure
 from ..records.result import TuneResult
 from ..records.verdict import GuardVerdict
+from ..units import counted
 from . import guard
 from .reasons import MOST_PERCENT
 
@@ -94,4 +95,4 @@ def _unsure_words(found: Unsure) -> str:
 
 def looks_words(looks: Looks) -> str:
     """On processes under the plan that were started in addition to the pairs."""
-    return f"{looks.count} further processes under the plan, {looks.slow or 'none'} of them slow"
+    return f"{counted(looks.count, 'further process')} under the plan, {looks.slow or 'none'} of them slow"

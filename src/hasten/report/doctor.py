@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..records.diagnosis import Finding, TorchBuild
 from ..records.machine import Machine
+from ..units import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,7 +17,7 @@ def print_doctor(machine: Machine, torch: TorchBuild, findings: Sequence[Finding
     """The machine, what slows training down, and what is good to know."""
     gib = 2**30
     quota = f", quota of {machine.quota_cpus:g} CPUs" if machine.quota_cpus else ""
-    counts = f"{machine.physical_cores} cores, {machine.logical_cpus} threads"
+    counts = f"{counted(machine.physical_cores, 'core')}, {counted(machine.logical_cpus, 'thread')}"
     parts = ", ".join([counts, *_parts(machine)])
     memory = f"{machine.available_bytes / gib:.1f} of {machine.memory_bytes / gib:.1f} GiB free"
     built = f"CUDA {torch.cuda}" if torch.cuda else f"ROCm {torch.rocm}" if torch.rocm else "CPUs"
@@ -53,4 +54,4 @@ def _parts(machine: Machine) -> Iterator[str]:
             yield f"{count} {noun}"
     slow = sum(core.efficient for core in machine.cores)
     if slow:
-        yield f"{slow} cores slower than the others"
+        yield f"{counted(slow, 'core')} slower than the others"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..records.run_forecast import Assumed, ForecastPart, PartName, RunForecast, Span
+from ..units import counted
 
 _START_WORTH_A_WORD = 0.5  # seconds
 _LASTING_WORTH_A_WORD = 0.5
@@ -84,7 +85,7 @@ def _of(found: RunForecast) -> str:
     if found.of == "epoch":
         return f"An epoch ({counted(found.steps, 'step')})"
     if found.of == "steps":
-        return f"{found.steps:,} steps"
+        return counted(found.steps, "step")
     epochs = f", {counted(found.epochs, 'epoch')}" if found.epochs is not None else ""
     return f"A run with these arguments ({counted(found.steps, 'step')}{epochs})"
 
@@ -108,11 +109,6 @@ def _pays_words(found: RunForecast, tune_seconds: float) -> str:
     elif found.pays_steps is not None:
         when.append(f"in a single run from {counted(found.pays_steps, 'step')} on")
     return f"This tune ({span_words(tune_seconds)}) pays off {', or '.join(when)}."
-
-
-def counted(count: int, what: str) -> str:
-    """A number of things: "1 epoch", "1,200 epochs"."""
-    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def interval_words(span: Span) -> str:

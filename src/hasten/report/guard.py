@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..records.comparison import LossCurve, SingleSteps, StepDeparture
 from ..records.verdict import Difference, GuardVerdict, Shortfall, TooLittleTime
+from ..units import counted
 from .words import percent_words
 
 _EQUAL = {
@@ -182,10 +183,10 @@ def _unchecked_words(verdict: GuardVerdict) -> list[str]:
         return [f"two runs from one seed differ ({found}), so nothing can be compared"]
     if verdict.why_not == "noise":
         size = f"with noise the size of rounding in {verdict.loss_curve.precision}"
-        return [f"{size}, the script ends after {verdict.steps} steps"]
+        return [f"{size}, the script ends after {counted(verdict.steps, 'step')}"]
     if verdict.needed is not None:
         looked = "seen" if verdict.changes else "compared"
-        return [f"only {verdict.steps} steps could be {looked}, and {verdict.needed} are needed"]
+        return [f"only {counted(verdict.steps, 'step')} could be {looked}, and {verdict.needed} are needed"]
     return []
 
 
@@ -202,7 +203,7 @@ def difference_words(difference: Difference) -> str:
     """What differed, and from which step on. Not for shapes, which ``reasons`` groups."""
     if difference.what == "steps":
         ours, theirs = difference.counts
-        return f"one training took {ours} steps, the other {theirs}"
+        return f"one training took {counted(ours, 'step')}, the other {theirs}"
     if difference.what == "number":
         return f"the loss is not a number in step {difference.step}"
     since = f" (from step {difference.step})" if difference.step is not None else ""
@@ -234,15 +235,16 @@ def step_reasons(found: SingleSteps) -> list[str]:
     mean, tensor, scaled = found.mean_scale, found.worst_tensor, found.worst_scale
     if mean is not None and not mean.held:
         reasons.append(
-            f"the gradient is {mean.scale:.3f} times the baseline's on average over {len(found.steps)} "
-            f"steps, {explains} {percent_words(mean.scale_tolerance or 0.0, 2)}"
+            f"the gradient is {mean.scale:.3f} times the baseline's on average over "
+            f"{counted(len(found.steps), 'step')}, {explains} {percent_words(mean.scale_tolerance or 0.0, 2)}"
         )
     if tensor is not None and not tensor.held:
         reasons.append(_departure_words(f"the gradient of {tensor.tensor}", tensor, explains))
     if scaled is not None and not scaled.held:
+        steps = counted(len(found.steps), "step")
         reasons.append(
             f"the gradient of {scaled.tensor} is {scaled.scale:.4f} times the baseline's in most of "
-            f"{len(found.steps)} steps, {explains} {percent_words(scaled.scale_tolerance or 0.0, 2)}"
+            f"{steps}, {explains} {percent_words(scaled.scale_tolerance or 0.0, 2)}"
         )
     for step, names in found.counts.items():
         reasons.append(f"{', '.join(names[:_MOST_COUNTS])} in state or buffers differ before step {step}")

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from ..records.result import Refused
+from ..units import counted
 from .reasons import why_not_words
 
 Group = Literal["kept", "time", "choice", "plan", "small", "never", "others"]
@@ -40,7 +41,7 @@ def not_tried_lines(refused: Sequence[Refused], script: str) -> list[str]:
     if rows := groups.get("never"):
         lines.append(f"\nDo not apply here (hasten techniques {script} says why): {_names(rows)}.")
     if rows := groups.get("others"):
-        lines.append(f"\nNot tried, as --only names others: {len(rows)} techniques.")
+        lines.append(f"\nNot tried, as --only names others: {counted(len(rows), 'technique')}.")
     if rows := groups.get("kept"):
         lines.append(f"\nIn the plan, not measured again in combination with the others: {_names(rows)}.")
         lines.append("  The rest of the budget was for checking and confirming it.")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..records.preflight import Fault, Preflight
-from ..units import bytes_words
-from .forecast import counted
+from ..units import bytes_words, counted
 
 
 def lines_of(found: Preflight) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..records.curve import ThreadPoint
 from ..records.reasons import Reason, SetUp, WhyNot
 from ..records.trial import Unseen
-from ..units import seconds_words
+from ..units import counted, seconds_words
 from . import guard
 from .words import ONE_OF, parts_words, settings_words, technique_words
 
@@ -89,10 +89,11 @@ def _resolution_words(reason: Reason) -> str:
 def _set_up_words(set_up: SetUp) -> str:
     if set_up.breakeven_steps is None:
         return f"its set-up took {seconds_words(set_up.seconds)}"
-    text = f"its set-up of {seconds_words(set_up.seconds)} pays after {set_up.breakeven_steps} steps"
+    after = counted(set_up.breakeven_steps, "step")
+    text = f"its set-up of {seconds_words(set_up.seconds)} pays after {after}"
     if set_up.script_steps is None:
         return text
-    return f"{text}, and the script ends after {set_up.script_steps}"
+    return f"{text}, and the script ends after {set_up.script_steps:,}"
 
 
 def _together_words(reason: Reason) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..records.codec import to_json
 from ..records.scaling import Cluster, Link, Range, Scaled, ScalingForecast
-from ..units import bytes_words, seconds_words
+from ..units import bytes_words, counted, seconds_words
 from .forecast import span_words
 
 _COLUMNS = ("workers", "hosts", "samples each", "step", "samples/s", "efficiency")
@@ -15,14 +15,15 @@ _COLUMNS = ("workers", "hosts", "samples each", "step", "samples/s", "efficiency
 
 def scaling_lines(found: ScalingForecast, assumed: Sequence[str]) -> list[str]:
     """Print the prediction. ``assumed``: what was not measured, a clause each."""
+    batch = counted(found.workload.batch, "sample")
     return [
         *_measured(found),
         "",
-        f"With the script's own batch of {found.workload.batch} samples (the same training):",
+        f"With the script's own batch of {batch} (the same training):",
         *_table(found.same),
         *_verdict(found),
         "",
-        f"With {found.workload.batch} samples for each worker (another training: it needs another learning",
+        f"With {batch} for each worker (another training: it needs another learning",
         "rate, and hasten verify must judge its quality):",
         *_table(found.grown),
         "",
@@ -84,14 +85,14 @@ def _verdict(found: ScalingForecast) -> Iterator[str]:
     alone = found.same[0].samples_per_second.mid
     gain = f"{at.samples_per_second.mid / alone:.2f} times as fast as one"
     if at is found.same[-1]:
-        yield f"{at.workers:,} workers train {gain}."
+        yield f"{counted(at.workers, 'worker')} {'train' if at.workers > 1 else 'trains'} {gain}."
     elif at.workers == 1:
         yield "More than one worker does not pay: two train less than 10% faster."
     else:
         yield f"More than {at.workers:,} workers do not pay: {at.workers:,} train {gain},"
         yield "and twice as many less than 10% faster still."
     if found.same[-1].workers < found.grown[-1].workers:
-        yield f"More than {found.workload.batch:,} workers would leave some without a sample."
+        yield f"More than {counted(found.workload.batch, 'worker')} would leave some without a sample."
 
 
 def _assumed(found: ScalingForecast) -> Iterator[str]:

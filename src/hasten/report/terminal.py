@@ -10,10 +10,10 @@ from ..records.cause import Cause
 from ..records.observation import Loader, Observation
 from ..records.phases import median_phases, phase_share, samples_per_step, step_seconds
 from ..records.result import Tried, TuneResult
-from ..units import seconds_words
+from ..units import counted, seconds_words
 from .caution import caution_words
 from .conclusion import conclusion_words, looks_words
-from .forecast import counted, forecast_lines
+from .forecast import forecast_lines
 from .guard import accuracy_words, advice
 from .not_tried import not_tried_lines
 from .reasons import reason_words
@@ -149,8 +149,8 @@ def _details(result: TuneResult) -> list[str]:
         )
         if result.script_steps is not None and result.script_steps < result.breakeven_steps:
             lines.append(
-                f"The script takes only {result.script_steps} steps, too few for that: train as before or "
-                "longer."
+                f"The script takes only {counted(result.script_steps, 'step')}, too few for that: train as "
+                "before or longer."
             )
     if result.guard is not None:
         lines.append(accuracy_words(result.guard))
@@ -204,8 +204,8 @@ def print_profile(
     if nproc is not None:
         rate += f"{' in each rank' if rate else ''} (rank 0 of {nproc})"
     console.print(
-        f"\n{len(observation.steps)} steps after {observation.warmup_steps} warm-up steps: "
-        f"{seconds_words(step)} a step{rate}"
+        f"\n{counted(len(observation.steps), 'step')} after "
+        f"{counted(observation.warmup_steps, 'warm-up step')}: {seconds_words(step)} a step{rate}"
     )
     for line in mean_lines(observation):
         console.print(line)
@@ -231,10 +231,10 @@ def print_profile(
         console.print(f"computes under the script's own autocast: {', '.join(observation.autocast)}")
     for loader in observation.loaders:
         role = "training" if loader.training else "other"
-        size = f"{loader.samples:,} samples" if loader.samples is not None else "a stream"
+        size = counted(loader.samples, "sample") if loader.samples is not None else "a stream"
         console.print(
             f"reads {loader.dataset} ({role}): {size}, batches {_batches_words(loader)}, "
-            f"{loader.workers} {'worker' if loader.workers == 1 else 'workers'}"
+            f"{counted(loader.workers, 'worker')}"
         )
     for line in optimizer_lines(observation.optimizers):
         console.print(line)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..records.observation import Observation
 from ..records.phases import step_seconds
 from ..records.whole_run import ENDLESS_STEPS, Breakdown, Part, WatchedRun, breakdown_of
-from ..units import seconds_words
+from ..units import counted, seconds_words
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,7 +43,7 @@ def print_run(observation: Observation, console: Console, bound: float | None = 
     for line in _notes(observation, run, breakdown, bound):
         console.print(f"  {line}")
     if run.failure:
-        console.print(f"Warning: after {run.part('steps').count:,} steps {run.failure}.")
+        console.print(f"Warning: after {counted(run.part('steps').count, 'step')} {run.failure}.")
 
 
 def mean_lines(observation: Observation) -> list[str]:
@@ -108,7 +108,8 @@ def _how(part: Part, times: int) -> str:
         count = part.count / times
         words.append(f"{_number(count)} {one if count == 1 else several}")
     if part.samples:
-        words.append(f"{_number(part.samples / times)} samples")
+        samples = part.samples / times
+        words.append(f"{_number(samples)} {'sample' if samples == 1 else 'samples'}")
     if part.where:
         words.append(", ".join(part.where))
     return "; ".join(words)
@@ -142,13 +143,15 @@ def _epoch_ahead(observation: Observation, run: WatchedRun) -> list[str]:
     if run.epoch_steps >= ENDLESS_STEPS:
         return ["The loader goes on until the script stops."]
     seconds = seconds_words(run.epoch_steps * step_seconds(observation))
-    return [f"The loader says that an epoch has {run.epoch_steps:,} steps: about {seconds} of steps."]
+    steps = counted(run.epoch_steps, "step")
+    return [f"The loader says that an epoch has {steps}: about {seconds} of steps."]
 
 
 def _not_come_to(run: WatchedRun) -> str:
     seen = [name for name in ("evaluation", "saving") if run.part(name).count]
     missing = [name for name in ("evaluation", "saving") if name not in seen]
-    steps = f"the first {run.part('steps').count} steps"
+    count = run.part("steps").count
+    steps = f"the first {counted(count, 'step')}" if count != 1 else "the first step"
     if not missing:
         return f"Evaluation and saving were seen in {steps}; how often they come is not known: {_WATCH_ON}."
     also = f" ({seen[0]} was)" if seen else ""

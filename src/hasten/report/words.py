@@ -11,7 +11,7 @@ from ..records.observation import STEPS_IN_BACKWARD, GpuMemory, Observation, Opt
 from ..records.plan import Plan, Settings
 from ..records.result import Tried
 from ..records.trial import Ratio
-from ..units import seconds_words
+from ..units import counted, seconds_words
 
 _MOST_NAMED = 8  # trainings of one script that are listed
 _MOST_LISTED = 4  # optimizers of one kind
@@ -106,9 +106,12 @@ def step_words(observation: Observation) -> str:
         step = "a step is one step of an optimizer"
     else:
         step = "a step is one backward pass (the script has no optimizer of torch.optim)"
-    forwards, backwards = (_usual_words([s.signature[at] for s in observation.steps]) for at in (1, 2))
-    if observation.cycle == 1 and (forwards, backwards) != ("1", "1"):
-        step += f", with {forwards} forward and {backwards} backward passes"
+    passes = [
+        _usual_words([s.signature[at] for s in observation.steps], what)
+        for at, what in ((1, "forward pass"), (2, "backward pass"))
+    ]
+    if observation.cycle == 1 and passes != ["1 forward pass", "1 backward pass"]:
+        step += f", with {' and '.join(passes)}"
     if observation.cycle > 1:
         step += f"; a block is {observation.cycle} of them, after which the pattern repeats"
     per = "sample" if observation.batch_size else "step, because the number of samples is not known"
@@ -116,12 +119,14 @@ def step_words(observation: Observation) -> str:
     return f"{step}; times are compared per {per}{usual}"
 
 
-def _usual_words(counts: Sequence[int]) -> str:
-    """The number that most of them have, or their range: "4 to 11"."""
+def _usual_words(counts: Sequence[int], what: str) -> str:
+    """The number that most of them have, or their range: "4 to 11 forward passes"."""
     if not counts:
-        return "1"
+        return counted(1, what)
     usual, times = Counter(counts).most_common(1)[0]
-    return str(usual) if times > len(counts) / 2 else f"{min(counts)} to {max(counts)}"
+    if times > len(counts) / 2:
+        return counted(usual, what)
+    return f"{min(counts)} to {counted(max(counts), what)}"
 
 
 def optimizer_lines(optimizers: Sequence[Optimizer]) -> list[str]:
@@ -135,10 +140,11 @@ def optimizer_lines(optimizers: Sequence[Optimizer]) -> list[str]:
     for (name, is_fused), alike in kinds.items():
         fused = ", fused" if is_fused else ""
         if len(alike) > _MOST_LISTED:
-            parameters = sum(one.parameters for one in alike)
-            lines.append(f"updates by {name}, {len(alike)} of them: {parameters:,} parameters{fused}")
+            parameters = counted(sum(one.parameters for one in alike), "parameter")
+            lines.append(f"updates by {name}, {len(alike)} of them: {parameters}{fused}")
         else:
-            lines += [f"updates by {one.name}: {one.parameters:,} parameters{fused}" for one in alike]
+            each = [counted(one.parameters, "parameter") for one in alike]
+            lines += [f"updates by {name}: {parameters}{fused}" for parameters in each]
     return lines
 
 
@@ -166,8 +172,8 @@ def _each_words(lengths: Sequence[int]) -> str:
 def parameters_words(root: Root) -> str:
     """How many are trained: an averaged copy or a frozen part is not."""
     if root.trained in (None, root.parameters):
-        return f"{root.parameters:,} parameters"
-    return f"{root.trained:,} of {root.parameters:,} parameters"
+        return counted(root.parameters, "parameter")
+    return f"{root.trained:,} of {counted(root.parameters, 'parameter')}"
 
 
 def gpu_memory_words(memory: GpuMemory) -> str:
@@ -177,7 +183,7 @@ def gpu_memory_words(memory: GpuMemory) -> str:
         f"takes {memory.allocated_bytes / gib:.2f} of {memory.device}'s {memory.total_bytes / gib:.0f} GiB "
         f"at most, {memory.reserved_bytes / gib:.2f} with torch's cache"
     )
-    return words + (f"; it ran short {memory.retries} times" if memory.retries else "")
+    return words + (f"; it ran short {counted(memory.retries, 'time')}" if memory.retries else "")
 
 
 def lasting_words(seconds: float) -> str:
