@@ -114,7 +114,7 @@ def a_doctor(evil: str) -> None:
 def techniques(evil: str) -> None:
     entry = Entry(evil, evil, "layer", "exact", "live", (), ({"kind": evil},))
     entries = (entry, dataclasses.replace(entry, reasons=(evil,)))
-    print_techniques(Listing(evil, evil, entries), console_for(None))
+    print_techniques(Listing(evil, evil, entries, obstacles=(evil,)), console_for(None))
 
 
 def everything_of(progress: Silent, evil: str) -> None:

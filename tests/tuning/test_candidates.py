@@ -281,3 +281,13 @@ def test_the_list_for_a_script_tells_what_cannot_be_tried() -> None:
     assert entries["processes"].reasons[0] == reason
     assert not entries["processes"].options
     assert reason not in entries["threads"].reasons
+
+
+def test_what_hinders_all_techniques_is_in_the_list_once() -> None:
+    """A paragraph with advice: it would be most of the list."""
+    obstacle = "t.py:7 calls Net.forward(...) directly, not Net.__call__. Call the module instead"
+    listing = list_for_script("t.py", facts(obstacles=(obstacle,)))
+    assert listing.obstacles == (obstacle,)
+    assert {entry.reasons[0] for entry in listing.entries} == {"the script cannot be tuned"}
+    assert not any(entry.options for entry in listing.entries)
+    assert list_for_script("t.py", facts()).obstacles == ()

@@ -24,8 +24,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Listing:
-    """All techniques, in the catalogue's order. ``script``: the script they were checked for; "" for none."""
+    """All techniques, in the catalogue's order. ``script``: the script they were checked for; "" for none.
+    ``obstacles``: why it cannot be tuned at all, for which each entry has one short reason.
+    """
 
     script: str
     machine: str
     entries: tuple[Entry, ...]
+    obstacles: tuple[str, ...] = ()

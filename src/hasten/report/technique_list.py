@@ -26,10 +26,14 @@ _SCOPES = {
 
 
 def print_techniques(listing: Listing, console: Console) -> None:
-    """Layer by layer: what each technique does, and whether it applies here or why not."""
+    """What keeps all of them from a script. Then layer by layer: what each technique does, and whether it
+    applies here or why not.
+    """
     from rich.table import Table
     from rich.text import Text
 
+    for obstacle in listing.obstacles:
+        console.print(f"cannot be tuned: {obstacle}")
     for layer, entries in groupby(sorted(listing.entries, key=_layer), key=_layer):
         console.print(f"\n{layer} layer", style="bold")
         table = Table(box=None, pad_edge=False)

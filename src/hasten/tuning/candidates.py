@@ -157,14 +157,15 @@ def list_for_script(label: str, facts: Facts, ruled_out: Mapping[str, str] | Non
     """The whole catalogue, as it applies to the observed script and machine. ``ruled_out`` as in
     ``choose``.
     """
-    entries = []
+    entries, obstacles = [], facts.observation.obstacles
+    hindered = ["the script cannot be tuned"] if obstacles else []
     for name, technique in CATALOG.items():
         known = [ruled_out[name]] if ruled_out and name in ruled_out else []
-        reasons = [*facts.observation.obstacles, *known, *technique.refuse(facts)]
+        reasons = [*hindered, *known, *technique.refuse(facts)]
         options = () if reasons else tuple(technique.options(facts))
         risk = technique.risk_of(options[0], facts) if options else technique.risk_for(facts)
         entries.append(_entry(technique, risk, reasons, options))
-    return Listing(label, facts.machine.identity, tuple(entries))
+    return Listing(label, facts.machine.identity, tuple(entries), obstacles)
 
 
 def list_for_machine(machine: Machine) -> Listing:
