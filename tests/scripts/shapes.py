@@ -19,9 +19,9 @@ class Shape:
     ``steps``: optimizer steps in all, one line each; None where the lines do not tell. ``cycle``: optimizer
     steps after which (optimizer, forward passes with gradients, backward passes) repeats. ``batch_size``:
     samples per optimizer step, accumulated batches together; None where there is no such number.
-    ``roots``: class names of the trained modules that are called at top level, in the order of their first
-    call with gradients. ``optimizers``: class names, in the order of their making. ``refused``: the class of
-    hasten.errors that is to be met; "" where the script can be tuned.
+    ``roots``: class names of the trained modules that are called at top level and no parts of each other, in
+    the order of their first call with gradients. ``optimizers``: class names, in the order of their making.
+    ``refused``: the class of hasten.errors that is to be met; "" where the script can be tuned.
     """
 
     name: str
@@ -72,7 +72,7 @@ TUNABLE = (
     shape("prints_shapes_first", 140, 20, "Sequential", "Adam",
           note="calls its layers, then the model, before there is an optimizer"),
     shape("forward_called_directly", 150, 32, "Net", "SGD", note="calls model.forward(x)"),
-    shape("forward_of_parts", 150, 40, "Translator Sequential", "Adam",
+    shape("forward_of_parts", 150, 40, "Translator", "Adam",
           note="calls model.forward(x) and a part of it; evaluates with a stand-in for an optimizer"),
     shape("calls_itself", 140, 32, "SparseRegression", "Adam", note="has a __call__ of its own"),
     shape("forward_forward", 120, 200, "Layer Layer", "Adam Adam",

@@ -145,9 +145,10 @@ class Training:
         self.roots_added += 1
         self.changed = True
 
-    def forget_roots(self) -> None:
+    def forget_roots(self, forgotten: Sequence[Module]) -> None:
         """They were called before there was anything to train; training calls them again."""
-        self._roots.clear()
+        ids = set(map(id, forgotten))
+        self._roots = {number: ref for number, ref in self._roots.items() if id(ref()) not in ids}
 
     def number_of(self, optimizer: Optimizer) -> int:
         """The optimizer's index among ``optimizers``; a new one is added."""

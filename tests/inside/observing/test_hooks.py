@@ -224,6 +224,25 @@ def test_what_is_called_before_there_is_an_optimizer_is_only_tried_out(watch: Wa
     assert watch.steps[-1].forwards == 1
 
 
+def test_parts_that_are_tried_out_where_there_is_no_optimizer_are_no_roots(watch: Watch) -> None:
+    """Keras calls layer by layer to find out shapes; its optimizers are none of torch's."""
+    model = Net()
+    model.inner(torch.ones(8, 4))
+    for _ in range(3):
+        model(torch.ones(8, 4)).sum().backward()
+    assert watch.training.roots == [model]
+    assert [step.forwards for step in watch.steps] == [2, 1, 1]
+
+
+def test_a_part_that_is_trained_by_itself_where_there_is_no_optimizer_is_found_again(watch: Watch) -> None:
+    model = Net()
+    for _ in range(3):
+        hidden = model.inner(torch.ones(8, 4))
+        (model(torch.ones(8, 4)).sum() + hidden.sum()).backward()
+    assert watch.training.roots == [model, model.inner]
+    assert [step.forwards for step in watch.steps] == [2, 2, 2]
+
+
 def test_what_was_trained_without_an_optimizer_stays_known(watch: Watch) -> None:
     first, second = Net(), Net()
     first(torch.ones(8, 4)).sum().backward()

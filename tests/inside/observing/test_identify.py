@@ -27,6 +27,7 @@ from hasten.inside.observing.identify import (
     describe_root,
     sparsely_trained,
     why_not_fused,
+    without_parts,
 )
 from hasten.inside.samples.dataset_traits import takes_items_one_by_one
 
@@ -74,6 +75,29 @@ def test_what_of_a_root_is_trained(owned: str, frozen: str, trained: int) -> Non
     mine = {id(p) for name, p in model.named_parameters() if owned == "all" or (owned and name[0] == owned)}
     root = describe_root(torch, model, mine)
     assert (root.trained, root.parameters) == (trained, 18)
+
+
+@pytest.mark.attack("truth")
+def test_a_part_is_told_with_the_whole_of_it() -> None:
+    model, other = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 4)), nn.Linear(2, 2)
+    assert without_parts([model[0], model, other, model[1]]) == [model, other]
+
+
+class HoldsParameters(nn.Module):
+    """As Keras's models, whose layers are in a list."""
+
+    def __init__(self, layers: list[nn.Module]) -> None:
+        super().__init__()
+        self.layers = layers
+        self.held = nn.ParameterList([p for layer in layers for p in layer.parameters()])
+
+
+def test_parameters_decide_what_is_a_part() -> None:
+    layers: list[nn.Module] = [nn.Linear(2, 2), nn.Linear(2, 4)]
+    model = HoldsParameters(layers)
+    assert without_parts([*layers, model]) == [model]
+    wrapper = nn.Sequential(layers[0])
+    assert without_parts([layers[0], wrapper]) == [wrapper]
 
 
 def test_types_of_all_parameters_are_listed() -> None:

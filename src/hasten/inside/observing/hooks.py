@@ -84,7 +84,7 @@ class Hooks:
 
         @seams.watching
         def came(optimizer: Optimizer) -> None:
-            if not (training.has_optimizers or self._trains):
+            if not self._begun:
                 self._forget_roots()
             training.add_optimizer(optimizer)
             self._passing.optimizer_came()
@@ -148,6 +148,11 @@ class Hooks:
 
         self._stop_discovery = stop
 
+    @property
+    def _begun(self) -> bool:
+        """Whether there is something to train, as far as can be seen."""
+        return self._training.has_optimizers or self._trains
+
     def _look_again(self, optimizer: Optimizer) -> None:
         """After each update: was what trained there made for one pass, and is the model within it?"""
         left_behind = self._passing.left_behind(optimizer, self._training)
@@ -179,6 +184,9 @@ class Hooks:
         known = any(module is root for root in training.roots)
         trained = mine & owned if owned else mine
         if not known and (trained or training.only_leads_to(given)):
+            if not self._begun:  # its parts may have been tried out; those that are trained are called again
+                held = {id(p) for p in module.parameters()}
+                self._forget([r for r in training.roots if held.issuperset(map(id, r.parameters()))])
             training.add_root(module)  # before its slot is put in, which is taken out of roots alone
             self._passing.came(module, trained)
             obstacle = obstacle_at(training.torch, module)
@@ -200,8 +208,12 @@ class Hooks:
         """
         while self._obstacles:
             self._training.obstacles.pop(self._obstacles.pop(), None)
-        self._take_slots_out()
-        self._training.forget_roots()
+        self._forget(self._training.roots)
+
+    def _forget(self, roots: Sequence[Module]) -> None:
+        for root in roots:
+            take_out(root)
+        self._training.forget_roots(roots)
 
     def _take_slots_out(self) -> None:
         for root in self._training.roots:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from functools import lru_cache
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -42,6 +42,19 @@ FUSED_FUNCTIONS = {  # optimizer class: (module of torch.optim, its fused functi
     "SGD": ("sgd", "_fused_sgd"),
     "Adagrad": ("adagrad", "_fused_adagrad"),
 }
+
+
+def without_parts(modules: Sequence[Module]) -> list[Module]:
+    """Those that are not part of another one of them: to be told once, and counted once. Parameters decide:
+    Keras's models hold those of their layers, and not the layers.
+    """
+    held = [{id(p) for p in one.parameters()} for one in modules]
+    within = {id(part) for one in modules for part in one.modules() if part is not one}
+    return [
+        one
+        for one, mine in zip(modules, held, strict=True)
+        if id(one) not in within and not any(mine < others for others in held)
+    ]
 
 
 def describe_root(torch: ModuleType, module: Module, owned: Set[int] = frozenset()) -> Root:

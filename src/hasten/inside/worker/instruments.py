@@ -19,7 +19,7 @@ from ..guarding.recorder import Recorder
 from ..job import Job
 from ..observing.gpu_memory import gpu_memory
 from ..observing.hooks import Hooks
-from ..observing.identify import compile_backends, describe_optimizer, describe_root
+from ..observing.identify import compile_backends, describe_optimizer, describe_root, without_parts
 from ..observing.leftovers import Leftovers, Waits
 from ..observing.observer import Observer, RawStep
 from ..observing.place import Place
@@ -183,11 +183,12 @@ class Instruments:
 
     def _trained_roots(self) -> list[Module]:
         """Before there is an optimizer, a called module may look like a root although it is not trained, such
-        as a copy with averaged weights. It has neither an optimizer nor gradients.
+        as a copy with averaged weights. It has neither an optimizer nor gradients. What is called as a part
+        of another one, and by itself, too, is left out.
         """
         owned, roots = self._owned | self.training.owned(), self.training.roots
         trained = [r for r in roots if any(id(p) in owned or p.grad is not None for p in r.parameters())]
-        return trained or roots
+        return without_parts(trained or roots)
 
     def _describe_root(self, root: Module) -> Root:
         return describe_root(self.training.torch, root, self._owned | self.training.owned())
@@ -215,7 +216,7 @@ class Instruments:
             return None
         return replace(
             seen,
-            roots=tuple(map(self._describe_root, roots)),
+            roots=tuple(map(self._describe_root, without_parts(roots))),
             optimizers=tuple(map(self._describe_optimizer, optimizers)),
             loaders=self.hooks.loaders.records(since=mark.passes),
         )
