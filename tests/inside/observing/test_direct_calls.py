@@ -8,6 +8,7 @@ import inspect
 import pickle
 import types
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -121,11 +122,53 @@ def test_an_optimizer_for_every_step_costs_little(watch: Watch) -> None:
 def test_what_is_called_before_there_is_an_optimizer_does_not_count(watch: Watch) -> None:
     """Lazy layers are made by ``self.forward(*inputs)`` in the book Dive into Deep Learning."""
     model = Net()
+    before = vars(Net)["forward"]
     model.forward(torch.ones(2, 4))
-    assert watch.training.obstacles, "nobody knows yet that it is not trained like that"
-    train(model, sgd(model))
+    assert watch.training.roots == [model], "nobody knows yet that it is not trained like that"
+    optimizer = sgd(model)
+    assert watch.training.roots == []
+    train(model, optimizer)
     assert not watch.training.obstacles
     assert watch.training.roots == [model]
+    assert vars(Net)["forward"] is before, "the class is as it was"
+
+
+@pytest.mark.attack("truth")
+def test_it_is_followed_from_the_second_call_on_before_there_is_an_optimizer(watch: Watch) -> None:
+    """Pyro makes an optimizer for each parameter, once the first gradients are there."""
+    first, second = Net(), Inherits()
+    optimizers: list[torch.optim.Optimizer] = []
+    for _ in range(3):
+        loss: Any = first.forward(torch.ones(2, 4)).sum() + second.forward(torch.ones(2, 4)).sum()
+        loss.backward()
+        for number, parameter in enumerate([*first.parameters(), *second.parameters()]):
+            if number == len(optimizers):
+                optimizers.append(torch.optim.SGD([parameter], lr=0.1))
+            optimizers[number].step()
+    assert not watch.training.obstacles
+    assert watch.training.roots == [first, second]
+    assert [step.forwards for step in watch.steps if step.backwards] == [1, 2, 2]
+
+
+def test_without_an_optimizer_it_is_followed_from_the_second_call_on(watch: Watch) -> None:
+    model = Net()
+    for _ in range(3):
+        loss: Any = model.forward(torch.ones(2, 4)).sum()
+        loss.backward()
+    assert not watch.training.obstacles
+    assert watch.training.roots == [model]
+    assert [step.forwards for step in watch.steps] == [0, 1, 1]
+
+
+def test_what_has_hooks_cannot_be_followed_without_an_optimizer_either(watch: Watch) -> None:
+    model, called = Net(), []
+    model.register_forward_hook(lambda *_: called.append(1))
+    for _ in range(2):
+        loss: Any = model.forward(torch.ones(2, 4)).sum()
+        loss.backward()
+    assert not called
+    (said,) = watch.training.obstacles
+    assert "calls Net.forward(...) directly" in said
 
 
 def test_it_waits_for_each_optimizer(watch: Watch) -> None:

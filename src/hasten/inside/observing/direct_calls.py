@@ -1,9 +1,9 @@
 """Models that the script calls by ``model.forward(x)``, past the place where hasten and hooks are, or by a
 ``__call__`` of their own that does so, as GPyTorch's.
 
-Such a call is sent through torch's ``__call__``, which does the same where the module has no hooks. Until
-each optimizer has made a step, ``forward`` of every class of modules is watched; then only of those that were
-called so.
+Such a call is sent through torch's ``__call__``, which does the same where the module has no hooks. From the
+first one that is seen, or an optimizer's creation, until each optimizer has made a step, ``forward`` of every
+class of modules is watched; then only of those that were called so.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _MOST_LOOKS = 8  # at all classes, which takes 1 to 2 ms: some scripts create an
 
 
 class DirectCalls:
-    """``look`` when an optimizer was created, ``stepped`` after one has made its first step."""
+    """``look`` when an optimizer was created, ``stepped`` after one has made its first step. ``called`` when
+    a call was seen before there was anything to train, ``forget`` when such calls may have been for other
+    ends.
+    """
 
     def __init__(self, training: Training, observer: Observer) -> None:
         self._training = training
@@ -48,6 +51,14 @@ class DirectCalls:
         self._without_step |= {serial for serial, _ in self._training.numbered_optimizers()}
         for kind in {nn.Sequential, *_derived(nn.Module)} - self._undo.keys():
             self._watch(kind)
+
+    def called(self, kind: type) -> None:
+        if kind not in self._called:
+            self._called.add(kind)
+            self.look()
+
+    def forget(self) -> None:
+        self._called.clear()
 
     def stepped(self, serial: int) -> None:
         self._without_step.discard(serial)

@@ -17,7 +17,7 @@ from .gpu_pace import Pace
 from .gpu_phases import Marks
 from .loaders import Loaders
 from .observer import Observer, clock
-from .obstacles import obstacle_at, wraps_for_ranks
+from .obstacles import called_directly, obstacle_at, wraps_for_ranks
 from .operators import OperatorsSeen
 from .padding import PaddingSeen
 from .passing import PassingRoots
@@ -63,6 +63,7 @@ class Hooks:
         self._obstacles: list[str] = []  # found where a root was
         self._uncalled: dict[int, set[int]] = {}  # serial of an optimizer -> ids of its parameters
         self._passing = PassingRoots()
+        self._direct = DirectCalls(training, observer)
 
     def install(self) -> None:
         spare_cuda_objects(self._training.torch)
@@ -75,12 +76,11 @@ class Hooks:
 
     # ---- optimizers
     def _watch_optimizers(self) -> None:
-        torch, training, observer = self._training.torch, self._training, self._observer
+        torch, training, direct = self._training.torch, self._training, self._direct
         seams = training.seams
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-        direct = DirectCalls(training, observer)
-        updates = Updates(training, observer, direct, self._look_again)
+        updates = Updates(training, self._observer, direct, self._look_again)
 
         @seams.watching
         def came(optimizer: Optimizer) -> None:
@@ -179,6 +179,13 @@ class Hooks:
 
     def _consider_root(self, module: Module, given: object) -> None:
         training = self._training
+        if not self._begun:
+            outer, _ = called_directly(training.torch, module)
+            if outer is not None:  # this call of it goes unseen; later ones are sent through torch's
+                self._direct.called(type(outer))
+                module = outer
+                if has_slot(module):
+                    return
         owned = training.owned()
         mine = {id(p) for p in module.parameters() if p.requires_grad}
         known = any(module is root for root in training.roots)
@@ -208,6 +215,7 @@ class Hooks:
         """
         while self._obstacles:
             self._training.obstacles.pop(self._obstacles.pop(), None)
+        self._direct.forget()
         self._forget(self._training.roots)
 
     def _forget(self, roots: Sequence[Module]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from ..internals.modules import file_of_calls
 
@@ -22,7 +22,7 @@ def obstacle_at(torch: ModuleType, module: Module) -> str:
             "where nothing can be seen or switched. Train the plain module; torch.compile(model) is what "
             "replaces torch.jit.script"
         )
-    outer, where = _called_directly(torch, module)
+    outer, where = called_directly(torch, module)
     if outer is not None:
         return calls_forward(type(outer).__name__, where)
     return ""
@@ -49,13 +49,14 @@ def wraps_for_ranks(torch: ModuleType, module: Module) -> bool:
     return isinstance(module, torch.nn.parallel.DistributedDataParallel)
 
 
-def _called_directly(torch: ModuleType, module: Module) -> tuple[object, str]:
+def called_directly(torch: ModuleType, module: Module) -> tuple[Module | None, str]:
     """The module around ``module`` whose ``forward`` was called directly, and the line that did so.
 
     Every call of a module goes through our seam. So an outer module whose ``forward`` is on the stack,
     outside any root, was not called as a module, or it is not what is trained.
     """
-    frame, found, where = sys._getframe(1), None, ""
+    found: Module | None = None
+    frame, where = sys._getframe(1), ""
     of_calls = file_of_calls(torch)
     for _ in range(_FRAMES):
         code = frame.f_code
@@ -75,7 +76,7 @@ def _place(caller: FrameType | None) -> str:
     return f"{caller.f_code.co_filename}:{caller.f_lineno}" if caller is not None else "the script"
 
 
-def _is_around(torch: ModuleType, owner: object, module: Module) -> bool:
+def _is_around(torch: ModuleType, owner: object, module: Module) -> TypeGuard[Module]:
     if not isinstance(owner, torch.nn.Module) or owner is module or wraps_for_ranks(torch, owner):
         return False
     return _holds(owner, module)
