@@ -90,3 +90,41 @@ def test_several_batches_of_one_loader_make_a_step(script: Script) -> None:
             script.batch(1.0)
         script.trains(2.0)
     assert script.timeline.watched(ended=False).epoch_steps == 5
+
+
+@pytest.mark.parametrize("watched", range(2, 24))
+def test_a_block_under_way_does_not_count(script: Script, watched: int) -> None:
+    """Two optimizers take turns, and each batch is for both."""
+    script.begins(938)
+    for number in range(watched):
+        if number % 2 == 0:
+            script.batch(1.0)
+        script.trains(2.0)
+    assert script.timeline.watched(ended=False).epoch_steps == (938 * 2 if watched > 2 else None)
+
+
+@pytest.mark.parametrize("watched", range(30, 48))
+def test_blocks_of_several_batches_count_as_a_whole(script: Script, watched: int) -> None:
+    """A critic's step on each batch, and after every fifth one of its generator."""
+    script.begins(1000)
+    for number in range(watched):
+        if number % 6 != 1:
+            script.batch(1.0)
+        script.trains(2.0)
+    assert script.timeline.watched(ended=False).epoch_steps == 1200
+
+
+def test_a_batch_that_is_read_ahead_counts_for_the_step_that_trains_on_it(script: Script) -> None:
+    script.begins(20)
+    script.batch(1.0)
+    steps(script, 9)
+    assert script.timeline.watched(ended=False).epoch_steps == 20
+
+
+def test_a_step_after_an_evaluation_alone_took_no_batch(script: Script) -> None:
+    script.begins(20)
+    for _ in range(5):
+        steps(script, 1)
+        script.evaluates(3)
+        script.trains(2.0)
+    assert script.timeline.watched(ended=False).epoch_steps == 40

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
+from itertools import islice
+
+from .cycles import cycle_length
+
+_KEPT = 1000  # of the latest steps
+
 
 class BatchCounts:
     """Gets every batch and its ``source``, the pass over a loader that it came from.
@@ -14,8 +21,7 @@ class BatchCounts:
         self.samples = 0  # since a loader began, or an evaluation
         self._since: dict[int, int] = {}  # batches, like ``samples``
         self._step: dict[int, int] = {}  # of the step
-        self._trained = 0  # of all steps
-        self._taking = 0  # steps that took any
+        self._taken: deque[int] = deque(maxlen=_KEPT)  # by each step
 
     def came(self, samples: int, source: int) -> None:
         """A batch of so many ``samples`` has come from ``source``."""
@@ -45,15 +51,22 @@ class BatchCounts:
         self.forget()
 
     def step_ended(self) -> None:
-        if self._step:
-            self._trained += max(0, *self._step.values())
-            self._taking += 1
-            self._step.clear()
+        self._taken.append(max(0, *self._step.values()) if self._step else 0)
+        self._step.clear()
 
-    def steps_of(self, batches: int | None, steps: int) -> int | None:
-        """Steps of a pass over ``batches``, if ``steps`` took those counted. Not known where one of several
-        steps took all that came: nobody can tell yet how many steps a batch is used for.
+    def steps_of(self, batches: int | None) -> int | None:
+        """Steps of a pass over ``batches``. Not known where one of several steps took all that came: nobody
+        can tell yet how many steps a batch is used for.
+
+        Only whole blocks of steps count, from one that took batches to the next: the last may go on, and the
+        first step may have taken more, by reading ahead.
         """
-        if batches is None or not self._trained or (self._taking == 1 and steps > 1):
+        taking = [at for at, taken in enumerate(self._taken) if taken]
+        if batches is None or not taking:
             return None
-        return max(1, round(batches * steps / self._trained))
+        if len(taking) == 1:
+            return max(1, round(batches / self._taken[0])) if len(self._taken) == 1 else None
+        first, last = taking[0] + 1, taking[-1] + 1
+        period = cycle_length([(taken, 1, 1) for taken in self._taken])
+        steps = (last - first) // period * period or last - first
+        return max(1, round(batches * steps / sum(islice(self._taken, last - steps, last))))

@@ -202,7 +202,7 @@ class Timeline:
         seconds = self._since - self._began - self._stood
         known = sum(one.seconds for name, one in self._sums.items() if name != "other")
         self._sums["other"].seconds = max(0.0, seconds - known)
-        steps = self._batches.steps_of(self._epochs.batches, self._sums["steps"].count)
+        steps = self._batches.steps_of(self._epochs.batches)
         return WatchedRun(seconds, ended, parts_of(self._sums), self._epochs.seen, steps, self._epochs.whole)
 
     # ---- inside
