@@ -429,6 +429,70 @@ def test_epochs_that_a_script_cuts_short_are_epochs(script: Script) -> None:
     assert script.timeline.watched(ended=False).epochs == 2
 
 
+def test_a_loader_that_was_read_out_before_the_training_is_not_the_epochs(script: Script) -> None:
+    """All samples one by one, for their mean and deviation."""
+    script.begins(500, 1.0, "statistics.py:1", source=1, of="each")
+    for _ in range(500):
+        script.batch(source=1)
+    script.exhausts(source=1)
+    script.takes(3.0)
+    script.begins(4, 2.0, source=2, of="train")
+    for _ in range(4):
+        script.batch(source=2)
+        script.trains(1.0)
+    script.exhausts(source=2)
+    run = script.timeline.watched(ended=True)
+    assert (run.epochs, run.epoch_steps) == (1, 4)
+    assert parts(run) == {"start": 4.0, "first batches": 2.0, "steps": 4.0}
+    assert (run.part("first batches").count, run.part("first batches").where) == (1, ("train.py:1",))
+
+
+def test_batches_that_were_all_read_before_the_training_are_the_epochs(script: Script) -> None:
+    """``list(loader)``"""
+    script.begins(4, 1.0, source=1, of="train")
+    for _ in range(4):
+        script.batch(source=1)
+    script.exhausts(source=1)
+    for _ in range(8):
+        script.trains(1.0)
+    assert script.timeline.watched(ended=False).part("first batches").count == 1
+
+
+def test_passes_that_are_begun_but_not_read_are_no_epochs(script: Script) -> None:
+    """As Keras does: each pass ends with another being begun, which is dropped; all are of new loaders."""
+    for number in range(0, 90, 10):
+        script.begins(3, of=f"train {number}", source=number + 1)
+        for _ in range(3):
+            script.batch(source=number + 1)
+            script.trains(2.0)
+        script.begins(3, of=f"train {number} dropped", source=number + 2)
+        script.begins(2, of=f"test {number}", source=number + 3)
+        for _ in range(2):
+            script.batch(1.0, source=number + 3)
+            script.forward(1.0, recording=False, mode=False)
+        script.begins(2, 1.0, of=f"test {number} dropped", source=number + 4)
+    script.begins(3, of="train", source=100)
+    script.batch(source=100)
+    script.trains(2.0)
+    run = script.timeline.watched(ended=False)
+    assert (run.epochs, run.part("first batches").count) == (9, 10)
+    (evaluation,) = (part for part in run.whole_epochs if part.name == "evaluation")
+    assert (evaluation.count, evaluation.seconds) == (9, 9 * 4.0)
+
+
+def test_loaders_read_side_by_side_begin_one_epoch(script: Script) -> None:
+    for number in range(0, 30, 10):
+        script.begins(4, 1.0, of="one", source=number + 1)
+        script.begins(4, 1.0, of="other", source=number + 2)
+        for _ in range(4):
+            script.batch(source=number + 1)
+            script.batch(source=number + 2)
+            script.trains(1.0)
+        script.exhausts(source=number + 1)
+    part = script.timeline.watched(ended=True).part("first batches")
+    assert (part.count, part.seconds) == (3, 6.0)
+
+
 def test_other_threads_take_no_part(script: Script) -> None:
     script.trains(2.0)
 

@@ -48,14 +48,16 @@ class EpochPasses:
 
     def epoch_among(self, sources: list[int]) -> int | None:
         """Which of the passes that have begun since the last step is an epoch, by its place among
-        ``sources``: the longest, and of one loader the latest. None if none is.
+        ``sources``: the longest, and of one loader the latest, of those that may have given the step its
+        batch: not what gave none, nor what was read out before, if there are others. None if none is.
 
         None is where the pass of the epoch goes on, as that over many samples without labels does when the
         few with labels begin anew; and none where it gave one batch of many, as in loops that take
         ``next(iter(loader))`` in every step.
         """
         begun = [self._passes.get(source) or Pass(source, None, None) for source in sources]
-        latest = {one.of: at for at, one in enumerate(begun)}  # in order of their first passes
+        may_train = [at for at, one in enumerate(begun) if one.given and not one.over]
+        latest = {begun[at].of: at for at in may_train or range(len(begun))}  # in order of their first passes
         if not begun:
             return None
         before = self._epoch

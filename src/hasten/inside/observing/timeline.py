@@ -271,8 +271,10 @@ class Timeline:
                 self._is_of_steps(stretch)
             elif at < turned and (never or stretch.kind is not FIRST):
                 lead += stretch.seconds
-            elif stretch.kind is FIRST and turned >= 0:
+            elif at == turned:
                 sums["first batches"].add(stretch.seconds, stretch.where)
+            elif stretch.kind is FIRST and turned >= 0:  # of another loader, or one that is not read
+                sums["first batches"].seconds += stretch.seconds
             elif never and turned < 0 and stretch.kind is GAP:
                 sums["start"].add(stretch.seconds)
             elif stretch.kind is GAP and at and self._stretches[at - 1].kind is EVALUATION:
