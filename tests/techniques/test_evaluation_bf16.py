@@ -383,3 +383,11 @@ def test_a_compiled_model_is_not_compiled_anew() -> None:
 @pytest.mark.parametrize(("other", "together"), [("bf16", True), ("tf32", True), ("matmul_precision", False)])
 def test_what_it_goes_with(other: str, together: bool) -> None:
     assert (within(Plan({"evaluation_bf16": {}, other: {}})) is None) is together
+
+
+def test_rollouts_keep_their_precision() -> None:
+    """A loss is computed of what they return."""
+    run = WatchedRun(10.0, False, (Part("steps", 10.0, 30),), rollouts=2)
+    assert EvaluationBf16.refuse(facts(run=run)) == [
+        "passes in eval mode collect what is trained on: the training would change"
+    ]

@@ -63,6 +63,7 @@ class WatchedRun:
     whole_epochs: tuple[Part, ...] = ()
     failure: str = ""  # how the script failed, if it did after enough had been seen
     saved_elsewhere: str = ""
+    rollouts: int = 0  # runs of passes in eval mode that collected what was trained on next
 
     def part(self, name: str) -> Part:
         """The part of that name; empty if none was seen."""

@@ -52,20 +52,22 @@ class Script:
         self.takes(seconds)
         self.timeline.batch_came(samples, source)
 
-    def forward(self, seconds: float, recording: bool = True, mode: bool = True) -> None:
+    def forward(
+        self, seconds: float, recording: bool = True, mode: bool = True, observations: int = 0
+    ) -> None:
         self.timeline.forward_begins(recording)
         self.takes(seconds)
-        self.timeline.forward_ended(recording, mode)
+        self.timeline.forward_ended(recording, mode, observations)
 
-    def trains(self, seconds: float = 2.0, mode: bool = True) -> None:
-        """A forward and a backward pass, and a step."""
+    def trains(self, seconds: float = 2.0, mode: bool = True, inputs: int = 0) -> None:
+        """A forward and a backward pass, and a step. ``inputs``: samples of it that no loader gave."""
         self.forward(seconds / 2, mode=mode)
         self.timeline.backward_begins()
         self.takes(seconds / 2)
-        self.ends_step()
+        self.ends_step(inputs=inputs)
 
-    def ends_step(self, stands: float = 100.0) -> None:
-        self.timeline.step_ended()
+    def ends_step(self, stands: float = 100.0, inputs: int = 0) -> None:
+        self.timeline.step_ended(inputs)
         self.takes(stands)  # the coordinator asks for something
         self.timeline.goes_on()
 
@@ -279,6 +281,58 @@ def test_teachers_and_rollouts_are_steps(script: Script) -> None:
         script.forward(1.0, recording=False)
         script.trains(2.0)
     assert parts(script.timeline.watched(ended=False)) == {"steps": 9.0}
+
+
+@pytest.mark.parametrize(
+    ("observations", "passes", "inputs"),
+    [(8, 128, 64), (4, 8, 16), (1, 4, 32), (1, 1, 256)],
+    ids=["PPO", "A2C", "DQN", "SAC"],
+)
+def test_rollouts_in_evaluation_mode_are_steps(
+    script: Script, observations: int, passes: int, inputs: int
+) -> None:
+    """Few observations at a time, of which no loader gave any, and all are learned from."""
+    script.trains(2.0, inputs=inputs)
+    for _ in range(3):
+        for _ in range(passes):
+            script.forward(1.0, recording=False, mode=False, observations=observations)
+            script.takes(1.0)
+        for _ in range(10):
+            script.trains(2.0, inputs=inputs)
+    run = script.timeline.watched(ended=False)
+    assert parts(run) == {"steps": 31 * 2.0 + 3 * passes * 2.0}
+    assert run.rollouts == 3
+
+
+@pytest.mark.parametrize(
+    ("observations", "passes", "inputs"),
+    [(64, 400, 64), (200, 2, 800), (0, 500, 64), (1, 500, 0)],
+    ids=["batches like the training's", "whole sets", "writes text", "trains from a loader"],
+)
+def test_evaluations_without_a_loader_are_no_rollouts(
+    script: Script, observations: int, passes: int, inputs: int
+) -> None:
+    for _ in range(3):
+        script.trains(2.0, inputs=inputs)
+        for _ in range(passes):
+            script.forward(1.0, recording=False, mode=False, observations=observations)
+    script.trains(2.0, inputs=inputs)
+    run = script.timeline.watched(ended=False)
+    assert (run.part("evaluation").count, run.rollouts) == (3, 0)
+
+
+def test_single_samples_from_a_loader_are_evaluated(script: Script) -> None:
+    """Though none gives the training its batches."""
+    for _ in range(3):
+        script.trains(2.0, inputs=64)
+        script.begins(100, line="test.py:1")
+        for _ in range(100):
+            script.batch(samples=1)
+            script.forward(1.0, recording=False, mode=False, observations=1)
+        script.exhausts()
+    script.trains(2.0, inputs=64)
+    run = script.timeline.watched(ended=False)
+    assert (run.part("evaluation").count, run.rollouts) == (3, 0)
 
 
 def test_who_forgets_eval_evaluates_between_epochs(script: Script) -> None:

@@ -16,6 +16,14 @@ def batch_length(batch: object) -> int:
     return _first_length(batch) or 0
 
 
+def observations_in(batch: object) -> int:
+    """Like ``batch_length``; 0 if the first tensor holds whole numbers: tokens, which a model writes on with,
+    rather than what an environment shows.
+    """
+    first = next(iter(tensors_in(batch)), None)
+    return 0 if first is None or not first.is_floating_point() else batch_length(first)
+
+
 def _first_length(value: Any) -> int | None:
     """As ``batch_length``, but None if there is not a tensor. Stops at the first: it runs in every step."""
     if hasattr(value, "element_size"):

@@ -99,14 +99,14 @@ class Observer:
             self.marks("+forward")
         return clock()
 
-    def forward_ends(self, began: float, training: bool, mode: bool = True) -> None:
+    def forward_ends(self, began: float, training: bool, mode: bool = True, observations: int = 0) -> None:
         """``training``: gradients were being recorded; otherwise it was an evaluation. ``mode``: the module's
-        own flag.
+        own flag. ``observations`` as in ``Timeline.forward_ended``.
         """
         self.in_forward = False
         now = clock()
         if self.timeline is not None:
-            self.timeline.forward_ended(training, mode)
+            self.timeline.forward_ended(training, mode, observations)
         if self.marks is not None:
             self.marks("-forward" if training else "-evaluation")
         step = self._step
@@ -262,7 +262,7 @@ class Observer:
         self._forward_ended = None
         self.counts_inputs = not self._pending.most()[0]
         if self.timeline is not None:
-            self.timeline.step_ended()
+            self.timeline.step_ended(step.inputs)
         self._on_step(step)
         if self.marks is not None:
             self.marks.begin()

@@ -8,6 +8,7 @@ from ..internals.call_slot import CallSlot
 from ..internals.modules import compiled_call, plain_call, put_call
 from ..seams import Call
 from ..training import Training
+from .batches import observations_in
 from .loaders import Loaders
 from .observer import Observer
 from .padding import PaddingSeen
@@ -68,7 +69,9 @@ class ForwardSlot(CallSlot):
         finally:
             if not training.seams.given_up:
                 try:
-                    observer.forward_ends(began, recording, root.training or self._is_teacher(root))
+                    mode = root.training or self._is_teacher(root)
+                    observations = 0 if recording or mode else observations_in((args, kwargs))
+                    observer.forward_ends(began, recording, mode, observations)
                     if recording and observer.counts_inputs and output is not None:
                         observer.passes.forward_ended(root, self._time_first, (args, kwargs), output)
                 except Exception as error:

@@ -9,7 +9,7 @@ from threading import get_ident
 from ...records.whole_run import WatchedRun
 from .batch_counts import BatchCounts
 from .epoch_passes import EpochPasses
-from .stretch import EVALUATION, FIRST, GAP, REST, Stretch, WaitsSeen
+from .stretch import EVALUATION, FIRST, GAP, REST, Stretch, WaitsSeen, loop_among, one_evaluation
 from .sums import Epochs, parts_of, sums_of_a_run
 
 clock = time.perf_counter
@@ -20,8 +20,8 @@ class Timeline:
 
     Evaluations are recognised by forward passes in evaluation mode that no backward pass follows, and by a
     whole pass over a loader in which nothing is trained. Many scripts forget ``eval()``: so forward passes
-    without gradients between two epochs count, too. While a worker stands between two steps, no time counts.
-    A usual step costs about two microseconds.
+    without gradients between two epochs count, too. What looks like a rollout is part of a step. While a
+    worker stands between two steps, no time counts. A usual step costs about two microseconds.
     """
 
     def __init__(self, began: float, place: Callable[[], str] = str) -> None:
@@ -48,6 +48,7 @@ class Timeline:
         self._exhausted = False  # the training's loader, since the last step
         self._between_epochs = False  # it was, and no other has begun
         self._epochs = Epochs(self._sums)
+        self._rollouts = 0
 
     # ---- events
     def loader_begins(self, batches: int | None) -> None:
@@ -89,7 +90,7 @@ class Timeline:
         self._fetching = False
         self._passes.ends(source)
         self._turn(GAP)
-        start = self._loop(source)
+        start = loop_among(self._stretches, source)
         loop = self._stretches[start] if start is not None else None
         read = bool(self._batches.any_came and self._sums["steps"].count)
         if start is None or loop is None or loop.over or (loop.kind is FIRST and not read):
@@ -103,7 +104,8 @@ class Timeline:
         if (self._open is GAP or (self._open is REST and not recording)) and not self._away():
             self._turn(REST)
 
-    def forward_ended(self, recording: bool, training_mode: bool) -> None:
+    def forward_ended(self, recording: bool, training_mode: bool, observations: int = 0) -> None:
+        """``observations``: how many went in, where they may be an environment's."""
         if self._away():
             return
         if recording:
@@ -112,9 +114,12 @@ class Timeline:
             return
         if training_mode and not self._between_epochs:  # a teacher's, or a rollout's
             return
-        start = self._loop()
+        start = loop_among(self._stretches)
         self._turn(GAP)
         self._is_evaluation(len(self._stretches) - 1 if start is None else start, recording)
+        latest = self._stretches[-1]
+        if start is None or latest.passes:  # no loader began for it
+            latest.passes, latest.most = latest.passes + 1, max(latest.most, observations)
 
     def backward_begins(self) -> None:
         """What came before it was not an evaluation."""
@@ -131,8 +136,10 @@ class Timeline:
             self._turn(REST)
         self._trained = True
 
-    def step_ended(self) -> None:
-        """The worker waits, until ``goes_on``. The thread of the first step is the one that trains."""
+    def step_ended(self, inputs: int = 0) -> None:
+        """The worker waits, until ``goes_on``. The thread of the first step is the one that trains.
+        ``inputs``: samples of the step, if no loader gave them.
+        """
         steps = self._sums["steps"]
         if self._standing or (steps.count and get_ident() != self._thread):
             return
@@ -140,6 +147,7 @@ class Timeline:
         self._turn(GAP)
         if self._unusual:
             self._thread = get_ident()
+            self._find_rollouts(inputs)
             self._settle()
         else:
             for stretch in self._stretches:
@@ -203,7 +211,8 @@ class Timeline:
         known = sum(one.seconds for name, one in self._sums.items() if name != "other")
         self._sums["other"].seconds = max(0.0, seconds - known)
         steps = self._batches.steps_of(self._epochs.batches)
-        return WatchedRun(seconds, ended, parts_of(self._sums), self._epochs.seen, steps, self._epochs.whole)
+        seen, whole = self._epochs.seen, self._epochs.whole
+        return WatchedRun(seconds, ended, parts_of(self._sums), seen, steps, whole, rollouts=self._rollouts)
 
     # ---- inside
     def _away(self) -> bool:
@@ -220,32 +229,14 @@ class Timeline:
         self._open, self._since, self._carved = kind, now, 0.0
         self._where, self._batches_said, self._source, self._trained = "", None, 0, False
 
-    def _loop(self, source: int | None = None) -> int | None:
-        """The latest loader's start, or evaluation, if nothing was trained since; that pass's, if named."""
-        for at in range(len(self._stretches) - 1, -1, -1):
-            stretch = self._stretches[at]
-            if stretch.trained:
-                return None
-            if stretch.kind is EVALUATION or (stretch.kind is FIRST and source in (None, stretch.source)):
-                return at
-        return None
-
     def _is_evaluation(self, start: int, gradients: bool = False) -> None:
         """Take all stretches from ``start`` on for one evaluation."""
         taken = self._stretches[start:]
         first = taken[0]
         if first.kind not in (FIRST, EVALUATION):  # it reads from no loader that began for it
             self._batches.forget()
-        self._stretches[start:] = [
-            Stretch(
-                EVALUATION,
-                sum(stretch.seconds for stretch in taken),
-                first.where or self.place(),
-                samples=first.samples + self._batches.samples,
-                gradients=gradients or first.gradients,
-                over=first.over,
-            )
-        ]
+        where = first.where or self.place()
+        self._stretches[start:] = [one_evaluation(taken, where, self._batches.samples, gradients)]
         self._batches.evaluated()
         self._unusual = True
 
@@ -253,6 +244,12 @@ class Timeline:
         self._sums["steps"].seconds += stretch.seconds
         if stretch.waits:
             self.on_waits(stretch.waits)
+
+    def _find_rollouts(self, trained_on: int) -> None:
+        for stretch in self._stretches:
+            if stretch.kind is EVALUATION and stretch.is_rollout(trained_on):
+                stretch.kind = REST
+                self._rollouts += 1
 
     def _settle(self) -> None:
         """A step has ended: assign what came since the last one to its parts."""

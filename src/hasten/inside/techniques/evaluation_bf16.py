@@ -54,6 +54,8 @@ class EvaluationBf16(Technique):
         reasons = refuse_bfloat16(facts)
         if facts.observation.steps and facts.observation.run is None:  # a run under a plan tells of neither
             reasons.append("it is not known how the script evaluates")
+        if facts.observation.run is not None and facts.observation.run.rollouts:
+            reasons.append("passes in eval mode collect what is trained on: the training would change")
         if saw_evaluation(facts) and not facts.observation.evaluated:
             reasons.append("no evaluation of the models that are trained was seen")
         elif saw_evaluation(facts) and EVALUATES_IN_TRAINING_MODE in facts.observation.uses:
