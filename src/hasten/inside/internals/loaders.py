@@ -267,3 +267,13 @@ def shared_floats(torch: ModuleType, shape: tuple[int, ...]) -> Tensor:
         return empty.resize_(shape)
     strides = tuple(math.prod(shape[place + 1 :]) for place in range(len(shape)))
     return empty.set_(share(4 * math.prod(shape), device="cpu"), 0, shape, strides)
+
+
+def batches_in(loader: DataLoader[object]) -> int | None:
+    """Batches in one pass; None if unknown."""
+    if not reads_indices(loader):
+        return None
+    try:
+        return len(loader)
+    except Exception:  # a sampler of the user's may have no length
+        return None

@@ -10,15 +10,16 @@ from ..internals.loaders import (
     LOADER_MADE,
     NEXT_INDEX,
     RESET,
+    batches_in,
     fetchers,
     is_indexed,
     iterator_kind,
-    reads_indices,
 )
 from ..samples.fetching import Fetch, Fetcher
 from ..seams import Call
 from ..training import Training
 from .batches import elements_in
+from .kept_iterators import KeptIterators
 from .loaders import Loaders
 from .observer import Observer, clock
 
@@ -44,7 +45,7 @@ def watch_data(
     epoch_began = seams.watching(observer.epoch_began)
     samples_will_come = seams.watching(samples_come)
 
-    timeline = observer.timeline
+    timeline, kept = observer.timeline, KeptIterators(observer)
 
     @seams.watching
     def loader_begins(loader: DataLoader[object]) -> None:
@@ -59,22 +60,29 @@ def watch_data(
             loaders.changes.loader_made(loader.dataset)
 
     @seams.watching
-    def batch_waited_for() -> None:
+    def iterator_made(iterator: LoaderIterator, loader: DataLoader[object]) -> None:
+        kept.made(iterator, loader, type(loader).__iter__ is not DataLoader.__iter__)
+
+    @seams.watching
+    def batch_waited_for(iterator: LoaderIterator) -> None:
+        kept.asked(iterator)
         if timeline is not None:
             timeline.batch_waited_for()
 
     @seams.watching
-    def pass_begins(loader: DataLoader[object], iterator: object) -> None:
+    def pass_begins(loader: DataLoader[object], iterator: LoaderIterator) -> None:
+        kept.begun(iterator)
         if timeline is not None:
             timeline.pass_begins(id(iterator), (id(loader.dataset), batches_in(loader)))
 
     @seams.watching
     def exhausted(iterator: LoaderIterator) -> None:
         loaders.pass_ended(iterator)
+        source = kept.ended(iterator)
         if timeline is not None:
-            timeline.loader_exhausted(id(iterator))
+            timeline.loader_exhausted(source)
 
-    def begun(original: Call) -> Call:
+    def begun(original: Callable[..., LoaderIterator]) -> Call:
         def __iter__(loader: DataLoader[object]) -> object:
             loader_begins(loader)
             began = clock()
@@ -120,8 +128,7 @@ def watch_data(
 
     def fetched(original: Call) -> Call:
         def __next__(iterator: LoaderIterator) -> object:
-            if timeline is not None:
-                batch_waited_for()
+            batch_waited_for(iterator)
             began = clock()
             try:
                 batch = original(iterator)
@@ -133,7 +140,7 @@ def watch_data(
             try:
                 waited = clock() - began
                 samples = loaders.batch_came(iterator, batch)
-                observer.data_waited(waited, samples, elements_in(batch), id(iterator))
+                observer.data_waited(waited, samples, elements_in(batch), kept.source_of(iterator))
                 for notice in on_batch:
                     notice(batch, iterator)
             except Exception as error:
@@ -141,6 +148,13 @@ def watch_data(
             return batch
 
         return __next__
+
+    def initialised(original: Call) -> Call:
+        def __init__(iterator: LoaderIterator, loader: DataLoader[object]) -> None:
+            original(iterator, loader)
+            iterator_made(iterator, loader)
+
+        return __init__
 
     def created(original: Callable[..., Fetcher]) -> Callable[..., Fetcher]:
         here = os.getpid()
@@ -159,17 +173,8 @@ def watch_data(
     else:
         training.makes_loaders = True  # nobody knows
     seams.replace(DataLoader, "__iter__", begun)
+    seams.replace(iterator_kind(), "__init__", initialised)
     seams.replace(iterator_kind(), "__next__", fetched)
     seams.replace(iterator_kind(), NEXT_INDEX, ordering)
     seams.replace(iterator_kind(), RESET, resetting)
     seams.replace(fetchers(), "create_fetcher", created)
-
-
-def batches_in(loader: DataLoader[object]) -> int | None:
-    """Batches in one pass; None if unknown."""
-    if not reads_indices(loader):
-        return None
-    try:
-        return len(loader)
-    except Exception:  # a sampler of the user's may have no length
-        return None
