@@ -184,7 +184,7 @@ TUNABLE = (
     shape("submodules_called", 150, 30, "Encoder Decoder", "Adam"),
     shape("custom_autograd_function", 150, 60, "BinaryNet", "Adam"),
     shape("word_language_model", 150, None, "RNNModel", "", note="sets one thread, as lstm; no optimizer"),
-    shape("translation", 160, 96, "EncoderRNN AttnDecoderRNN", "Adam Adam", cycle=2,
+    shape("translation", 160, 16, "EncoderRNN AttnDecoderRNN", "Adam Adam", cycle=2,
           note="a line for each of the two optimizers; six calls of the decoder, of 16 words each"),
     shape("diffusion", 140, 32, "Denoiser", "AdamW", note="an average of the weights draws samples"),
     shape("vector_quantized", 160, 16, "VQVAE", "Adam"),

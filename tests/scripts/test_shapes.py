@@ -31,6 +31,10 @@ EXCEPTIONS = {
     ("batch_sampler", "batched_fetch"): "no effect",  # its sequences differ in length
     ("forward_forward", "batched_fetch"): "no effect",  # it takes one batch, before its first optimizer
     ("graph_full_batch", "bf16"): "fails",  # torch.sparse.mm has no backward pass in bfloat16
+    ("private_gradients", "bf16"): "fails",  # its hooks multiply what autocast lowers with what it does not
+    ("custom_collate", "dataset_in_ram"): "no effect",  # its batches may write into samples that it holds
+    ("million_objects", "dataset_in_ram"): "no effect",  # the same
+    ("hf_trainer_accumulation", "dataset_in_ram"): "no effect",  # the same
 }
 # Steps that end without a loss of their own, or with another than is printed.
 OTHER_LOSSES = {
