@@ -337,6 +337,7 @@ def test_a_script_that_writes_nothing_is_measured_without_overlays(without_overl
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.thorough
 def test_allowed_writes_are_not_denied(without_overlays: Project) -> None:
     done = profile_held(without_overlays, "open('log.txt', 'a').write('new')", "--allow-writes")
     assert (done.returncode, done.stderr) == (0, "")

@@ -398,6 +398,7 @@ def test_a_pruned_model_is_smaller_and_its_checkpoint_is_not(project: Project) -
     assert done.stdout == "20 33 65\n"
 
 
+@pytest.mark.thorough
 def test_a_training_too_short_for_its_plan_is_told(project: Project) -> None:
     pytest.importorskip("torch_pruning", reason="torch-pruning is not installed: pip install 'hasten[prune]'")
     project.write("train.py", LOADED)

@@ -14,10 +14,11 @@ from .training import train
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "script",
     [
-        pytest.param(examples.path("bn_cnn"), marks=pytest.mark.thorough, id="installed"),
+        pytest.param(examples.path("bn_cnn"), id="installed"),
         pytest.param(REPOSITORY / "examples" / "bn_cnn.py", id="by the link of the repository"),
     ],
 )

@@ -223,6 +223,7 @@ def _said(trials: Trials) -> tuple[str, str]:
     return ("Refusal" if observation.obstacles else "none"), "; ".join(observation.obstacles)
 
 
+@pytest.mark.thorough
 def test_slow_steps_are_refused_within_the_budget(tmp_path: Path) -> None:
     """Forty steps would have to be watched, of a second each; the budget has thirty seconds."""
     project = Project(tmp_path)

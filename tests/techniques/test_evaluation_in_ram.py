@@ -210,6 +210,7 @@ def test_a_loader_that_each_evaluation_makes_anew_is_served(started: StartUnder,
     assert now.counted == (PASSES - 1) * len(make())
 
 
+@pytest.mark.thorough
 def test_loaders_that_divide_one_data_set_otherwise_have_batches_of_their_own(started: StartUnder) -> None:
     data, now = Squares(), started()
     several: list[dict[str, Any]] = [
@@ -364,6 +365,7 @@ def test_workers_that_were_not_watched_from_their_start_are_left_alone(started: 
     assert "cannot be watched" in now.proof().evidence
 
 
+@pytest.mark.thorough
 def test_workers_that_are_started_anew_are_watched(started: StartUnder) -> None:
     def make(kind: type[Squares]) -> DataLoader[Any]:
         return DataLoader(kind(), batch_size=4, num_workers=1, multiprocessing_context="spawn")

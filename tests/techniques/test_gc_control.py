@@ -19,6 +19,7 @@ from hasten.records.trial import Proof
 from hasten.records.whole_run import Part, WatchedRun
 from hasten.testing.workbench import Workbench, workbench
 
+from ..thorough import cases
 from .made_up import facts, machine
 
 PLAN = Plan({"gc_control": {}})
@@ -139,6 +140,7 @@ def test_an_epoch_that_begins_collects_what_came_since(
     assert "1 at epoch turns" in proof(bench).evidence
 
 
+@pytest.mark.thorough
 def test_collections_at_epoch_turns_are_paid_for_first(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +150,7 @@ def test_collections_at_epoch_turns_are_paid_for_first(
     assert "0 at epoch turns" in proof(bench).evidence
 
 
+@pytest.mark.thorough
 def test_memory_that_grows_has_everything_collected(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -182,7 +185,7 @@ WAYS: dict[str, Callable[[], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("name", cases(WAYS, ["disable", "freeze"]))
 def test_the_script_has_its_way_at_once(bench: Workbench, name: str) -> None:
     own = gc.get_threshold()
     WAYS[name]()

@@ -19,15 +19,13 @@ from hasten.inside.seams import Seams
 from hasten.inside.training import NotApplicable
 from hasten.records.plan import Plan
 
+from ..thorough import cases, in_turn
 from .kinds_of_data_set import KINDS, Kind
 from .reading import Reading
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sample_store is refused on other systems")
 EPOCHS = 3
-HOW = [
-    *(("dataset_in_ram", 0), ("sample_store", 0)),
-    pytest.param("sample_store", 2, marks=pytest.mark.thorough),
-]
+HOW = [("dataset_in_ram", 0), ("sample_store", 0), ("sample_store", 2)]  # technique, worker processes
 
 
 @pytest.fixture(autouse=True)
@@ -56,11 +54,11 @@ def plainly(dataset: Any, **options: Any) -> list[Any]:
     return list(DataLoader(dataset, **options))
 
 
-@pytest.mark.parametrize(("technique", "workers"), HOW)
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(("name", "how"), in_turn(KINDS, HOW))
 def test_batches_are_those_of_plain_training(
-    seams: Seams, tmp_path: Path, name: str, technique: str, workers: int
+    seams: Seams, tmp_path: Path, name: str, how: tuple[str, int]
 ) -> None:
+    technique, workers = how
     if name == "pictures in folders":
         pytest.importorskip("PIL")
     kind = KINDS[name]
@@ -82,7 +80,7 @@ def test_batches_are_those_of_plain_training(
         assert int(reading.proof().evidence.split()[0]) > 0
 
 
-@pytest.mark.parametrize(("technique", "workers"), HOW)
+@pytest.mark.parametrize(("technique", "workers"), cases(HOW, HOW[:2]))
 def test_a_data_set_that_is_made_anew_for_every_epoch(
     seams: Seams, tmp_path: Path, technique: str, workers: int
 ) -> None:

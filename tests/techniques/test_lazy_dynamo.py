@@ -121,6 +121,7 @@ def test_a_function_that_a_library_imports_early_is_the_real_ones_once_it_is_cal
     )
 
 
+@pytest.mark.thorough
 def test_what_was_left_alone_is_said_anew_to_the_real_one(run: Run) -> None:
     """A compiled function that updates parameters finds the optimizer's methods marked as usual."""
     marked = "getattr(torch.optim.Optimizer.add_param_group.__wrapped__, '__dynamo_disable', None)"
@@ -141,6 +142,7 @@ def test_a_function_compiled_later_computes_the_same(run: Run) -> None:
     run(f"{IN_PLACE}{TRAIN}{compiled}{TRAIN}")
 
 
+@pytest.mark.thorough
 def test_threads_that_ask_at_once_get_one_module(run: Run) -> None:
     run(
         f"{IN_PLACE}{TRAIN}\nimport threading\nfound = []\n"

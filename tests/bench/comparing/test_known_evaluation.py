@@ -50,6 +50,7 @@ def trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trials]:
 
 
 @pytest.mark.timeout(900)  # where the machine is at work, there are more pairs, and each takes longer
+@pytest.mark.thorough
 def test_evaluations_of_half_the_work_are_found(trials: Trials) -> None:
     bench, plan = StretchBench(trials, RHYTHM), plan_with(Quicker, 0.5)
     seen = bench.seek(BASELINE, plan, 120.0)

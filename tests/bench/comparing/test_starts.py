@@ -78,6 +78,7 @@ def test_what_both_plans_have_needs_no_effect_before_a_step() -> None:
     assert [proof.technique for proof in trial.proofs] == ["lazy_dynamo"]
 
 
+@pytest.mark.thorough
 def test_real_processes_in_combination_with_what_acts_in_steps(tmp_path: Path) -> None:
     steps, both = Plan({"fused_optimizer": {}}), Plan({"fused_optimizer": {}, "lazy_dynamo": {}})
     folder = tmp_path / "work"

@@ -79,6 +79,7 @@ def test_a_false_alarm_does_not_survive_it(trials: Trials, monkeypatch: pytest.M
     assert found.numerics.worst_tensor.tensor != "0.bias"
 
 
+@pytest.mark.thorough
 def test_what_only_grew_is_held_against_four_more(trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[int] = []
 
@@ -150,6 +151,7 @@ def test_each_technique_alone_names_the_culprit(trials: Trials) -> None:
     assert (found["channels_last"].loss_curve.deviation or 0.0) > 0.0
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_checked_alone_is_left_out(trials: Trials) -> None:
     plan = Plan({"batched_fetch": {}, "gradients_scaled": {}})
     found = each_alone(trials, plan, False, "float32", 1, STEPS)

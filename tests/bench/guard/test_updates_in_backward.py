@@ -32,7 +32,7 @@ def _only_the_script_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(optimizer_in_backward, "reads_in_source", lambda files: "")
 
 
-@pytest.mark.parametrize("wrong", [False, True])
+@pytest.mark.parametrize("wrong", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_updates_within_a_backward_pass_are_compared(tmp_path: Path, wrong: bool) -> None:
     plan = Plan({"optimizer_in_backward": {}, **({"bf16": {}} if wrong else {})})
     with workers_forked(), trials_for(tmp_path, IN_BACKWARD) as trials:

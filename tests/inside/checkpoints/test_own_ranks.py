@@ -121,6 +121,7 @@ def test_a_damaged_one_is_set_aside_for_all(half: Path, tmp_path: Path) -> None:
     assert f"going on after step {before} " in continued(ranks(folder), half).stderr
 
 
+@pytest.mark.thorough
 def test_a_rank_without_a_folder_ends_the_restart(half: Path, tmp_path: Path) -> None:
     folder = copy_of(half, tmp_path)
     shutil.rmtree(folder / "kept" / "rank-1")
@@ -165,5 +166,6 @@ def test_ranks_of_different_steps_are_stopped_when_they_meet(
         assert ("together" in said) == (code == 0)
 
 
+@pytest.mark.thorough
 def test_what_ranks_wrote_is_whole(half: Path) -> None:
     assert json.loads((half / "kept" / "run.json").read_text())["processes"] == 2

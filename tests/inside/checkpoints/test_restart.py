@@ -68,6 +68,7 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
     assert_same_end(whole, parts)
 
 
+@pytest.mark.thorough
 def test_a_signal_brings_a_checkpoint_at_the_end_of_the_step(tmp_path: Path) -> None:
     whole, parts = folders(tmp_path)
     ended(PLAIN, whole)

@@ -182,7 +182,7 @@ show(model)
 SELDOM = {
     *("a conjugate", "an optimizer's state by name", "a temporary file", "a hidden tensor like another"),
     *("files that torch writes itself", "a scaler", "worker processes", "slots", "a file in memory"),
-    "another folder, and an optimizer's state in a variable",
+    *("another folder, and an optimizer's state in a variable", "a sampler"),
 }
 
 

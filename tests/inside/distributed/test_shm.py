@@ -74,6 +74,7 @@ def test_a_rank_that_is_killed_is_named_at_once(
         assert again.startswith("this group ended earlier: rank ")
 
 
+@pytest.mark.thorough
 def test_a_rank_that_is_stopped_is_named_within_the_timeout(tmp_path: Path) -> None:
     (other,) = after(signal.SIGSTOP, tmp_path, 2, TIMEOUT="1.5", COUNT="1000")
     assert other.code == 9, other.stderr

@@ -681,6 +681,7 @@ parts.check.__defaults__ = ((parts.Part("torch.nn:Module", "_call_gone", ""),),)
 
 
 @pytest.mark.attack("messages")
+@pytest.mark.thorough
 def test_a_torch_that_lacks_what_we_need_is_told_and_the_script_runs(stage: Stage) -> None:
     done = stage.run(LACKING_TORCH + TRAIN + "train(3)\nprint('done')", plan=Plan({"fused_optimizer": {}}))
     assert done.returncode == 0
