@@ -6,7 +6,8 @@
 Hosts are network namespaces whose links have a limited bandwidth and an added latency; each trains one rank
 of workloads/sleeping_ddp.py. First, steps of one process with a batch, half and a quarter are measured, and
 all-reduces between two hosts; the prediction for two, three and four hosts knows nothing else. Appends a row
-for each case and round to results/scaling.jsonl; ``write`` puts them into docs/scaling.md. Needs root and tc.
+for each case and round to results/scaling.jsonl, and fails where a prediction is more than 10% off; ``write``
+puts them into docs/scaling.md. Needs root and tc.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ WORK = {
 }
 LINKS = ((100, 0.0), (300, 0.0), (1000, 0.0), (300, 2.0), (300, 10.0))  # Mbit/s, milliseconds added
 HOSTS = (2, 3, 4)
+BAR = 0.1  # a prediction may be off by so much
 _PORT = 29800
 
 
@@ -67,12 +69,16 @@ def main(arguments: Sequence[str]) -> None:
         return
     if why := why_no_hosts():
         raise SystemExit(why)
+    worst = 0.0
     for number in range(asked.rounds):
         for mbit, added_ms in LINKS:
             for row in measured(mbit, added_ms, number):
+                worst = max(worst, abs(error_of(row)))
                 print(f"{mbit} Mbit/s, {added_ms:g} ms, {row['hosts']} hosts: {words(row)}", flush=True)
                 with FILE.open("a") as file:
                     file.write(json.dumps(row) + "\n")
+    if worst > BAR:
+        raise SystemExit(f"a prediction is {worst:.1%} off; {BAR:.0%} is wanted")
 
 
 def measured(mbit: int, added_ms: float, number: int) -> list[dict[str, Any]]:
@@ -139,10 +145,15 @@ def link_of(two: Sequence[dict[str, Any]]) -> Link:
     return Link(max(1e-6, (short - small / speed) / 2 / WAYS), speed)
 
 
+def error_of(row: dict[str, Any]) -> float:
+    """Of the prediction, relative to what was measured."""
+    return float(row["predicted"][1] / row["measured"] - 1)
+
+
 def words(row: dict[str, Any]) -> str:
     low, mid, high = (1e3 * seconds for seconds in row["predicted"])
     found = 1e3 * row["measured"]
-    return f"{mid:.1f} ms predicted ({low:.1f} to {high:.1f}), {found:.1f} measured, {mid / found - 1:+.1%}"
+    return f"{mid:.1f} ms predicted ({low:.1f} to {high:.1f}), {found:.1f} measured, {error_of(row):+.1%}"
 
 
 def write() -> None:
@@ -167,7 +178,7 @@ def _case(row: dict[str, Any]) -> tuple[int, float, int]:
 def _line(mbit: int, added_ms: float, hosts: int, rows: Sequence[dict[str, Any]]) -> str:
     predicted = 1e3 * fmean(row["predicted"][1] for row in rows)
     found = 1e3 * fmean(row["measured"] for row in rows)
-    worst = max((row["predicted"][1] / row["measured"] - 1 for row in rows), key=abs)
+    worst = max(map(error_of, rows), key=abs)
     cells = [
         mbit,
         f"{added_ms:g}",

@@ -18,7 +18,7 @@ from ..scripts.script_asks import asks_generator, reads_clock
 from .both_sides import Alone, files_of, train_alone, train_together
 from .other_hosts import OtherHosts
 from .workers.ending import BudgetOver, ScriptOver
-from .workers.printed_lines import Cut, counted, difference
+from .workers.printed_lines import Cut, difference, samples_counted
 
 if TYPE_CHECKING:
     from .trials import Trials
@@ -147,7 +147,9 @@ def _of_rank_0(trials: Trials, alone: Alone, printed: list[str], cut: Cut | None
 def _counts(wish: Wish, alone: Alone, printed: list[str], others: OtherHosts) -> tuple[str, ...]:
     """What rank 0 prints of the samples that it has seen; empty if it does not."""
     cut = _cut_for_rank_0(wish, alone, others)
-    found = others.of_rank_0(counted(alone.printed, printed, cut) if others.has_rank_0 and cut else "")
+    found = others.of_rank_0(
+        samples_counted(alone.printed, printed, cut) if others.has_rank_0 and cut else ""
+    )
     return (f"it prints {found}: samples of rank 0's part of each batch are counted",) if found else ()
 
 

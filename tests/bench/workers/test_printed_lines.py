@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hasten.bench.workers.printed_lines import Cut, counted, difference
+from hasten.bench.workers.printed_lines import Cut, difference, samples_counted
 
 ALIKE = [
     ("epoch 1: loss 0.7060, accuracy 0.8190, 4.4 s", "epoch 1: loss 0.7061, accuracy 0.8195, 9.1 s"),
@@ -115,7 +115,9 @@ NO_COUNTS = [
 def test_samples_of_a_part_may_be_counted_and_that_is_said(one: str, other: str, fine: bool) -> None:
     assert difference([one], [other], fine=fine) != ""
     assert difference([one], [other], fine=fine, cut=CUT) == ""
-    assert counted(["same", one], ["same", other], CUT) == f"{other!r} where one process prints {one!r}"
+    assert (
+        samples_counted(["same", one], ["same", other], CUT) == f"{other!r} where one process prints {one!r}"
+    )
 
 
 @pytest.mark.attack("truth")
@@ -123,14 +125,14 @@ def test_samples_of_a_part_may_be_counted_and_that_is_said(one: str, other: str,
 @pytest.mark.parametrize(("one", "other"), NO_COUNTS)
 def test_what_is_no_count_of_samples_is_a_difference(one: str, other: str, fine: bool) -> None:
     assert difference([one], [other], fine=fine, cut=CUT) != ""
-    assert counted([one], [other], CUT) == ""
+    assert samples_counted([one], [other], CUT) == ""
 
 
 def test_what_else_differs_in_such_a_line_is_a_difference() -> None:
     for one, other in (("loss 2.0 [640/60000]", "loss 1.0 [320/60000]"), ("right 37/64", "right 19/32")):
         assert difference([one], [other], cut=CUT) != ""
-        assert counted([one], [other], CUT) != ""
+        assert samples_counted([one], [other], CUT) != ""
 
 
 def test_what_is_printed_alike_counts_nothing() -> None:
-    assert counted(["loss 1.0 [0/60000]", "a"], ["loss 1.0 [0/60000]", "a"], CUT) == ""
+    assert samples_counted(["loss 1.0 [0/60000]", "a"], ["loss 1.0 [0/60000]", "a"], CUT) == ""

@@ -67,7 +67,7 @@ class PairTimes:
         return median(self._with_plain) if self._with_plain else None
 
 
-def undisturbed(blocks: Mapping[Plan, Sequence[Block]]) -> Mapping[Plan, Sequence[Block]]:
+def undisturbed_blocks(blocks: Mapping[Plan, Sequence[Block]]) -> Mapping[Plan, Sequence[Block]]:
     """Those that count: of both plans all, where more than half of one's were disturbed. Who used the
     processors decides it, not how long a block took.
     """
@@ -75,7 +75,7 @@ def undisturbed(blocks: Mapping[Plan, Sequence[Block]]) -> Mapping[Plan, Sequenc
     return alone if all(2 * len(alone[plan]) >= len(each) for plan, each in blocks.items()) else blocks
 
 
-def counted(done: Sequence[Pair]) -> Sequence[Pair]:
+def undisturbed_pairs(done: Sequence[Pair]) -> Sequence[Pair]:
     """Without the disturbed ones, if enough are left for a claim."""
     alone = [pair for pair in done if not pair.contended]
     return alone if len(alone) >= CLAIM_LEAST_PROCESSES else done

@@ -23,7 +23,7 @@ from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
 from ..workers.worker import Worker
 from .epoch_ends import EpochEnds
 from .first_steps import SECOND_LOOK, hopeless
-from .pair import Pair, PairTimes, counted, lasting_seconds, undisturbed, why_lost_at_once
+from .pair import Pair, PairTimes, lasting_seconds, undisturbed_blocks, undisturbed_pairs, why_lost_at_once
 from .quiet import Quiet
 from .seen_process import seen_process
 from .statistics import interval
@@ -113,7 +113,7 @@ class PairsBench:
             failure = str(over) if len(done) < 2 else without_effect(done[-1].proofs) or None
         except (MeasureFailed, PlanRefused, WorkerError) as error:
             failure = str(error)
-        done = [*counted(done)]
+        done = [*undisturbed_pairs(done)]
         log_ratios = [pair.log_ratio for pair in done]
         lasting = max((pair.lasting_seconds for pair in done), default=0.0)
         self.sample_seconds_b = tuple(pair.sample_seconds_b for pair in done)
@@ -203,7 +203,7 @@ class PairsBench:
             of_a = workers[a].proofs()  # for its set-up and start
             for plan, worker in workers.items():
                 self._ends.note(plan, worker.history, 0)
-            calm = undisturbed(blocks)
+            calm = undisturbed_blocks(blocks)
             return Pair(
                 log_ratio=math.log(self._time(calm[b]) / self._time(calm[a])),
                 sample_seconds_b=self._time(calm[b]),

@@ -61,7 +61,7 @@ def difference(
     return ""
 
 
-def counted(alone: Sequence[str], together: Sequence[str], cut: Cut) -> str:
+def samples_counted(alone: Sequence[str], together: Sequence[str], cut: Cut) -> str:
     """The first line that counts samples of rank 0's part, in words; "" for none."""
     for one, other in zip(alone, without_gloo(together), strict=False):
         pairs = zip(_NUMBER.findall(one), _NUMBER.findall(other), strict=False)
