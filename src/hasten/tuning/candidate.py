@@ -73,13 +73,14 @@ class Candidate:
 
     def for_second_try(self, tried: Sequence[Tried], found: Plan) -> Candidate | None:
         """What is worth trying once more in combination with ``found``: all of it if what it gains with came
-        after it, else what looked faster without certainty; None if nothing is.
+        after it, else what looked faster without certainty, or would now that everything else is faster; None
+        if nothing is.
         """
         rows = [row for row in tried if row.technique == self.technique.name]
         new = [self.gains_with & (found.techniques.keys() - row.against.techniques.keys()) for row in rows]
         if new and all(new):
             return self
-        looked = [row.settings for row in rows if worth_repeating(row.ratio)]
+        looked = [row.settings for row in rows if worth_repeating(row.ratio, _faster_since(row, tried))]
         return self.only(looked) if looked else None
 
     def _together_with(self, number: int, plan: Plan, catalog: Catalog) -> Plan:
@@ -89,3 +90,14 @@ class Candidate:
             if name not in plan.techniques and against(whole, name, settings, catalog) is None:
                 whole, found = whole.adding(name, settings), found.adding(name, settings)
         return found
+
+
+def _faster_since(row: Tried, tried: Sequence[Tried]) -> float:
+    """How many times faster a step is than when ``row`` was measured, at least 1; 1 where it is not known."""
+    of_steps = [one for one in tried if one.kept and not one.parts and one.method != "starts"]
+    now = [
+        one.against_seconds * one.ratio.value
+        for one in of_steps
+        if one.against_seconds is not None and one.ratio is not None
+    ]
+    return max(1.0, row.against_seconds / now[-1]) if now and row.against_seconds is not None else 1.0

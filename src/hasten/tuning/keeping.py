@@ -33,9 +33,7 @@ class Keeping:
         self.lost = ""  # why a plan could not be written; the tune goes on
 
     def adopted(self, row: Tried, plan: Plan) -> None:
-        """The search added a row; before it, the search had found ``plan``. What the row adopts counts at
-        once: the search itself adopts nothing before it has compared all of a technique's settings.
-        """
+        """The search added a row, having found ``plan`` so far."""
         if row.kept and not row.ablation:
             self._begun = True
             new = row.together or row.reason.along.adding(row.technique, row.settings)

@@ -27,9 +27,11 @@ def with_best_settings(comparisons: Comparisons, found: Plan, candidate: Candida
             break
         seconds = comparisons.seconds_left / (len(others) - position)
         trial = comparisons.compare(name, found, wanted, seconds)
-        kept = gains(trial.ratio) and not trial.never_pays
-        decision: Decision = "settings replaced" if kept else "settings stay"
-        reason = reason_of(trial, kept, decision if name in found.techniques else "")
+        won = gains(trial.ratio) and not trial.never_pays
+        kept, reason = comparisons.judged(trial, won, trial.b)
+        if kept == won:
+            decision: Decision = "settings replaced" if kept else "settings stay"
+            reason = reason_of(trial, kept, decision if name in found.techniques else "")
         comparisons.record(name, settings, trial, kept, reason)
         found = trial.b if kept else found
     return found

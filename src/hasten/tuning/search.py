@@ -40,6 +40,7 @@ class Search:
         self._by_itself = BASELINE  # what was found for other parts of a run
         self._steadying: set[str] = set()  # names of what is on from the start, before it has gained anything
         self._put_off: list[Candidate] = []  # what shortens the start, while nothing else was found
+        self._slow: list[Candidate] = []  # what is slow to set up: its other settings are tried last
         self._catalog: dict[str, type[Technique]] = dict(CATALOG)
 
     @property
@@ -81,7 +82,8 @@ class Search:
         ablation = Ablation(self.comparisons, {n[0] for n in adopted if len(n) == 1}, candidates)
         late = [name for name in joined if name not in before]
         self.found = ablation.whole(self.found, adopted, late, [c.technique.name for c in steadying])
-        for candidate in (*steadying, *(c for c in joint if c.technique.name in self.found.techniques)):
+        late_settings = [c for c in (*joint, *self._slow) if c.technique.name in self.found.techniques]
+        for candidate in (*steadying, *late_settings):
             self.found = with_best_settings(self.comparisons, self.found, candidate, self._catalog)
         self._join(outside)
         self._try_put_off()
@@ -269,9 +271,10 @@ class Search:
         return found
 
     def _try(self, candidate: Candidate, seconds: float) -> list[str]:
-        """Adopt the best of the candidate's winning options; returns what is new in the plan."""
-        name, plan, bounds = candidate.technique.name, self.found, self._bounds
-        best, best_upper = plan, KEEP_BELOW
+        """Adopt the best of the candidate's winning options, or the first if it is slow to set up: what gains
+        with it comes before its other settings. Returns what is new in the plan.
+        """
+        name, plan, bounds, best_upper = candidate.technique.name, self.found, self._bounds, KEEP_BELOW
         for number, settings in enumerate(candidate.options):
             wanted = candidate.added_to(plan, number)
             if not self.comparisons.affords(plan, wanted):
@@ -286,8 +289,12 @@ class Search:
             won = trial.upper() < best_upper and not trial.never_pays
             kept, reason = self.comparisons.judged(trial, won, self._with_rest(trial.b))
             if kept:
-                best, best_upper, bounds = trial.b, trial.upper(), self._bounds.adopting(trial)
+                best_upper, bounds = trial.upper(), self._bounds.adopting(trial)
+                self.found = trial.b  # what follows leaves the time that its end takes
             along = wanted.only(set(wanted.techniques) - {name, *plan.techniques})
             self.comparisons.record(name, settings, trial, kept, replace(reason, along=along))
-        self.found, self._bounds = best, bounds
-        return [one for one in best.techniques if one not in plan.techniques]
+            if kept and candidate.technique.slow_to_set_up:
+                self._slow.append(candidate)
+                break
+        self._bounds = bounds
+        return [one for one in self.found.techniques if one not in plan.techniques]
