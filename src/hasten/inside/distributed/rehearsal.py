@@ -17,8 +17,8 @@ import torch
 
 from ...records.codec import from_json, to_json
 from ...records.ranks import Findings
+from ..guarding.digests import feed
 from ..guarding.doubled import double_all, doubled
-from ..guarding.recorder import feed
 from ..internals import loaders, modules
 from ..job import COURSE, DIFFERENT, IN_FLOAT64, SEEN, WITH_SUM, Ranks
 from ..observing.hooks import Hooks

@@ -6,18 +6,17 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Mapping
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...records.trace import BatchTrace, Mode, StepTrace
 from ..internals.loaders import batches_given, reads_indices
-from ..observing.batches import tensors_in
 from ..observing.observer import RawStep
 from ..random_state import fingerprint
 from ..samples.dataset_traits import length_of
 from ..seams import Args, Call, Kwargs
 from ..training import Training
+from .digests import Digests
 from .evaluation_prints import Printed
 
 if TYPE_CHECKING:
@@ -45,15 +44,14 @@ class Recorder:
 
     def batch_came(self, batch: object, iterator: LoaderIterator | None = None) -> None:
         """Note the digest of a batch and of its samples, and which epoch it is from."""
-        digest = hashlib.blake2b(digest_size=12)
-        feed(digest, batch)
-        self._batches.append(digest.hexdigest())
+        digests = Digests(batch)
+        self._batches.append(digests.of_all())
         if iterator is not None:
             if batches_given(iterator) == 1 or iterator not in self._epochs:
                 self._epochs[iterator] = self._epochs_begun
                 self._epochs_begun += 1
             known = length_of(iterator) if reads_indices(iterator) else None  # a stream's length is a guess
-            self._samples.append(BatchTrace(self._epochs[iterator], known, sample_digests(batch)))
+            self._samples.append(BatchTrace(self._epochs[iterator], known, digests.of_samples()))
 
     def _forward(self, root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
         otherwise = tuple(name for name, module in root.named_modules() if module.training != root.training)
@@ -105,42 +103,3 @@ class Recorder:
 
     def trace(self) -> tuple[StepTrace, ...]:
         return tuple(self._steps)
-
-
-def sample_digests(batch: object) -> tuple[str, ...]:
-    """One digest per sample of a batch, over its row in every tensor that has one."""
-    rows = [t.detach().cpu().contiguous() for t in tensors_in(batch) if t.dim()]
-    length = rows[0].shape[0] if rows else 0
-    found = []
-    for index in range(length):
-        digest = hashlib.blake2b(digest_size=6)
-        for tensor in rows:
-            if tensor.shape[0] == length:
-                feed(digest, tensor[index])
-        found.append(digest.hexdigest())
-    return tuple(found)
-
-
-def feed(digest: hashlib.blake2b, value: Any) -> None:
-    """Hash types, shapes and bytes of everything in a batch."""
-    if hasattr(value, "element_size"):
-        import ctypes
-
-        plain = value.detach().cpu().contiguous()
-        digest.update(f"{plain.dtype}{tuple(plain.shape)}".encode())
-        if plain.numel():
-            digest.update(ctypes.string_at(plain.data_ptr(), plain.numel() * plain.element_size()))
-    elif hasattr(value, "tobytes") and hasattr(value, "dtype"):  # a numpy array or scalar
-        digest.update(f"{value.dtype}{value.shape}".encode() + value.tobytes())
-    elif isinstance(value, Mapping):
-        for key in value:
-            digest.update(repr(key).encode())
-            feed(digest, value[key])
-    elif isinstance(value, (list, tuple)):
-        digest.update(f"{type(value).__name__}{len(value)}".encode())
-        for item in value:
-            feed(digest, item)
-    elif isinstance(value, (int, float, str, bytes, bool, type(None))):
-        digest.update(repr(value).encode())
-    else:
-        digest.update(type(value).__name__.encode())
