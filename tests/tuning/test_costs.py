@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,14 +11,20 @@ from hypothesis import strategies as st
 from hasten.bench.comparing.decisions import CLAIM_LEAST_PROCESSES, Effort
 from hasten.bench.guard.checked_steps import LEAST_STEPS
 from hasten.bench.guard.guard import STEPS
+from hasten.records.observation import Observation
 from hasten.tuning.costs import Costs, budget_for, budget_for_search
-from tests.bench.made_up import observation, step
+from tests.bench.made_up import observation, root, step
+
+
+def small(**changes: Any) -> Observation:
+    """Of a model that is too small to matter by itself."""
+    return observation(roots=(root(parameters=0),), **changes)
 
 
 def estimate(
     step_seconds: float = 0.01, start_seconds: float = 2.0, pair_steps: int = 100, budget: float = 150.0
 ) -> Costs:
-    watched = observation(steps=(step(step_seconds),) * 5, start_seconds=start_seconds)
+    watched = small(steps=(step(step_seconds),) * 5, start_seconds=start_seconds)
     return Costs.estimate(watched, pair_steps, budget)
 
 
@@ -28,6 +36,16 @@ def test_a_pair_is_two_starts_and_the_steps_of_both() -> None:
 def test_the_guard_is_the_starts_and_the_steps_of_three() -> None:
     assert estimate(start_seconds=0.0).guard == pytest.approx(3 * STEPS * 0.01)
     assert estimate(step_seconds=1e-9).guard == pytest.approx(3 * 2.0)
+
+
+@pytest.mark.parametrize(("device", "least"), [("cpu", STEPS * 0.1 + 3.0), ("cuda", 3.0)])
+def test_a_large_model_takes_the_guard_longer(device: str, least: float) -> None:
+    """Its noise is drawn by the processor, and its gradients are compared there."""
+    large = root(parameters=30_000_000, devices=(device,))
+    watched = observation(steps=(step(0.01),) * 5, start_seconds=2.0, roots=(large,))
+    costs = Costs.estimate(watched, 100, 1000.0)
+    assert costs.guard_steps == STEPS
+    assert costs.guard - estimate(budget=1000.0).guard >= least
 
 
 def test_of_fewer_steps_it_takes_less_but_for_its_start() -> None:
@@ -46,7 +64,7 @@ def test_the_guard_takes_fewer_steps_where_they_are_slow_but_never_too_few(
 
 def test_the_median_step_counts_and_not_the_mean() -> None:
     steps = (*(step(0.01) for _ in range(9)), step(100.0))
-    assert Costs.estimate(observation(steps=steps), 100, 150.0) == estimate()
+    assert Costs.estimate(small(steps=steps), 100, 150.0) == estimate()
 
 
 def test_what_is_set_aside_covers_guard_and_a_claim() -> None:

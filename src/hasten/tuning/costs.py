@@ -10,7 +10,7 @@ from statistics import median
 from typing import Protocol
 
 from ..bench.comparing.decisions import CLAIM_LEAST_PROCESSES, LOOKS_MOST, Effort
-from ..bench.guard.checked_steps import LEAST_STEPS
+from ..bench.guard.checked_steps import LEAST_STEPS, checked_steps
 from ..bench.guard.guard import STEPS
 from ..bench.workers.joint_starts import Starts
 from ..records.observation import Observation
@@ -18,6 +18,10 @@ from ..records.plan import Plan
 
 _GUARD_SHARE = 0.2
 _GUARD_WORKERS = 3
+# seconds for each parameter: what noise adds to a step on a CPU, and what one check compares, in two workers;
+# seen on two cores, 100 ms and 1.1 s for 22.6 million
+_NOISE_SECONDS = 4.5e-9
+_CHECK_SECONDS = 50e-9
 PAIRS_MOST = 10
 EFFORT_MOST = Effort(PAIRS_MOST, LOOKS_MOST)
 CONFIRMATION_SHARE = 1 / 3  # of the budget, set aside for it; more if the minimum of pairs needs more
@@ -79,12 +83,15 @@ class Costs:
         starts = starts or Starts()
         step = median(s.seconds for s in observation.steps)
         start = observation.start_seconds
-        affordable = int(_GUARD_SHARE * budget / (_GUARD_WORKERS * step))
-        guard_steps = max(LEAST_STEPS, min(STEPS, affordable))
+        parameters = sum(root.parameters for root in observation.roots)
+        on_cpu = {device for root in observation.roots for device in root.devices} == {"cpu"}
+        guard_step = _GUARD_WORKERS * step + _NOISE_SECONDS * parameters * on_cpu
+        guard_steps = max(LEAST_STEPS, min(STEPS, int(_GUARD_SHARE * budget / guard_step)))
         pair = starts.seconds(start, 2) + 2 * pair_steps * step
         guard_start = starts.seconds(start, _GUARD_WORKERS)
+        checks = _CHECK_SECONDS * parameters * (1 + len(checked_steps(guard_steps)))
         return cls(
-            guard=guard_start + _GUARD_WORKERS * guard_steps * step,
+            guard=guard_start + guard_steps * guard_step + checks,
             pair=pair,
             guard_steps=guard_steps,
             effort=effort_wanted(budget, pair),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 
-_DRAWN_BEFORE = 100_003  # numbers; prime, so that tensors of usual sizes get others each time
+_DRAWN_BEFORE = 1_000_003  # numbers; prime, so that tensors of usual sizes get others each time
 
 
 class Perturber:
@@ -34,6 +34,7 @@ class Perturber:
     The noise has its own generator, so the script's RNG state does not move. It saves nothing for the
     backward pass: checkpointing, which computes a layer again, would not find it. Under vmap, where drawing
     may be refused, it is taken from numbers drawn before, the same for all samples, and weights have none.
+    For large tensors on a CPU, where drawing takes longer than training, it is taken from them, too.
     """
 
     def __init__(self, training: Training, relative: float, redraw: bool, seed: int, after: int = 0) -> None:
@@ -129,7 +130,7 @@ class Perturber:
     def _noise(self, value: Tensor) -> Tensor | None:
         """What to add; None for tensors that are not floating point, or not strided."""
         drawn = self._drawn_for(value)
-        return None if drawn is None else value.detach() * drawn * self._relative
+        return None if drawn is None else self._scaled(drawn, value.detach())
 
     def _noise_of_sums(self, gradient: Tensor) -> Tensor | None:
         """Like ``_noise``, but at least as large as for the tensor's typical entry: if the terms of a sum
@@ -139,13 +140,18 @@ class Perturber:
         if drawn is None:
             return None
         usual = gradient.detach().square().mean().sqrt()
-        return gradient.detach().abs().clamp(min=usual) * drawn * self._relative
+        return self._scaled(drawn, gradient.detach().abs().clamp_(min=usual))
+
+    def _scaled(self, drawn: Tensor, by: Tensor) -> Tensor:
+        if is_transformed(self._training.torch):
+            return drawn * by * self._relative
+        return drawn.mul_(by).mul_(self._relative)
 
     def _drawn_for(self, value: Tensor) -> Tensor | None:
         torch = self._training.torch
         if not value.is_floating_point() or value.layout != torch.strided or value.is_nested:
             return None
-        if is_transformed(torch):
+        if is_transformed(torch) or (value.device.type == "cpu" and value.numel() > _DRAWN_BEFORE):
             return self._taken_for(value)
         device = str(value.device)
         if device not in self._generators:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -12,19 +12,36 @@ from ...records import messages
 if TYPE_CHECKING:
     from torch import Tensor
 
+_PART = 2**17  # numbers
+
 
 def sums_of(
     torch: ModuleType, ours: Tensor | None, reference: Tensor, explained: float = 0.0
 ) -> messages.Sums:
     """``explained``: by so much the squares may differ without counting."""
-    r = reference.detach().double()
-    c = torch.zeros_like(r) if ours is None else ours.detach().to(r.device).double()
+    r = reference.detach()
+    c = torch.zeros_like(r) if ours is None else ours.detach().to(r.device)
+    squares, products, apart = total([_sums(torch, *pair) for pair in _in_parts(torch, c, r)])
+    return [squares, products, 0.0 if apart <= explained else apart]
+
+
+def _sums(torch: ModuleType, ours: Tensor, reference: Tensor) -> messages.Sums:
+    r, c = reference.double(), ours.double()
     apart = float((c - r).square().sum())
     if not math.isfinite(apart):  # a running minimum changes by infinity when it gets its first number
         same = c.isinf() & (c == r)
         c, r = c.masked_fill(same, 0), r.masked_fill(same, 0)
         apart = float((c - r).square().sum())
-    return [float(r.square().sum()), float((c * r).sum()), 0.0 if apart <= explained else apart]
+    return [float(r.square().sum()), float((c * r).sum()), apart]
+
+
+def _in_parts(torch: ModuleType, ours: Tensor, reference: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """In parts that fit into a processor's cache as float64."""
+    both = ours, reference
+    if reference.numel() <= _PART or any(one.layout != torch.strided for one in both):
+        yield both
+        return
+    yield from zip(*(torch.split(one.reshape(-1), _PART) for one in both), strict=True)
 
 
 def total(sums: Sequence[messages.Sums]) -> messages.Sums:
