@@ -26,6 +26,15 @@ def is_transformed(torch: ModuleType) -> bool:
     return functorch is not None and functorch.maybe_current_level() is not None
 
 
+def is_observed(torch: ModuleType) -> bool:
+    """Whether a dispatch mode, such as one that counts operations, or forward-mode differentiation must see
+    what is computed now.
+    """
+    modes = getattr(torch._C, "_len_torch_dispatch_stack", None)
+    level = getattr(torch.autograd.forward_ad, "_current_level", -1)
+    return bool(modes is not None and modes()) or level >= 0
+
+
 def script_as(torch: ModuleType, made: object, original: object) -> None:
     """Let torch.jit compile calls of ``made`` as those of ``original``, if it knows this as its own."""
     known: Any = torch.jit._builtins

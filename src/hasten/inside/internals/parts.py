@@ -135,6 +135,8 @@ PARTS = (
     ),
     Part("torch._C", "_functorch", "the guard and checkpoints: models under vmap", needed=False),
     Part("torch._C._functorch", "maybe_current_level", "the same", needed=False),
+    Part("torch._C", "_len_torch_dispatch_stack", "fast_pooling: operations that are counted", needed=False),
+    Part("torch.autograd.forward_ad", "_current_level", "fast_pooling: derivatives forward", needed=False),
     Part("torch.jit", "_builtins", "torch.jit.script: functions that are watched", needed=False),
     Part("torch.jit._builtins", "_find_builtin", "the same", needed=False),
     Part("torch.jit._builtins", "_register_builtin", "the same", needed=False),

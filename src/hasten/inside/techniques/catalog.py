@@ -32,6 +32,7 @@ _ALL = (
     "matmul_precision",
     "compile",
     "channels_last",
+    "fast_pooling",
     "drop_bias",
     "cudnn_benchmark",
     "graph_free_evaluation",
