@@ -78,6 +78,11 @@ CASES = (
         beside=Plan({"bf16": {}}),
     ),
     Case("channels_last", "small_layers 8", REFUSED, "there are no convolutions"),
+    Case(
+        *("fast_pooling", "cnns plain", GAIN, "beside bf16 and channels_last, pooling takes much of a step"),
+        beside=Plan({"bf16": {}, "channels_last": {}, "malloc": {}}),
+    ),
+    Case("fast_pooling", "small_layers 8", REFUSED, "there are no convolutions"),
     Case("compile", "transformer", GAIN, "operators between the products become one loop each"),
     Case("compile", "many_parameters", NO_GAIN, "nearly all of a step is the optimizer's and memory's"),
     Case("fused_optimizer", "many_parameters", GAIN, "Adam reads and writes all its state in several passes"),

@@ -27,21 +27,13 @@ from hasten.testing.technique_contract import (
     check_switching_alone_leaves_no_trace,
     check_what_the_script_drops_is_freed,
 )
-from hasten.testing.workbench import workbench
+from hasten.testing.workbench import pooled_cnn, workbench
 
 from .made_up import facts, root
 
 LAST = torch.channels_last
 PLAN = Plan({"channels_last": {}, "fast_pooling": {}})
 LAID_OUT = Plan({"channels_last": {}})
-
-
-def pooled_cnn() -> nn.Module:
-    return nn.Sequential(
-        *(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
-        *(nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2, 2)),
-        *(nn.Flatten(), nn.Linear(64, 4)),
-    )
 
 
 @pytest.fixture

@@ -60,6 +60,15 @@ def normed_cnn() -> torch.nn.Module:
     return model
 
 
+def pooled_cnn() -> torch.nn.Module:
+    """Two convolutions with pooling and a linear layer: images (batch, 3, 8, 8) to logits (batch, 4)."""
+    return torch.nn.Sequential(
+        *(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.MaxPool2d(2)),
+        *(torch.nn.Conv2d(8, 16, 3, padding=1), torch.nn.ReLU(), torch.nn.MaxPool2d(2, 2)),
+        *(torch.nn.Flatten(), torch.nn.Linear(64, 4)),
+    )
+
+
 def adam_by_parameter(parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
     """Adam with a parameter group for each parameter."""
     return torch.optim.Adam([{"params": [parameter]} for parameter in parameters])
