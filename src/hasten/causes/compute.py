@@ -28,7 +28,7 @@ def look(facts: Facts) -> Cause | None:
         return None
     evidence = f"{share:.0%} of a step is forward, loss and backward{_precision(facts.observation)}"
     useful = share * (1 - padded_share(facts)) * (1 - idle_share(facts)) * (1 - spared(facts))
-    return Cause("compute", useful, evidence, ("bf16", "channels_last", "compile", "malloc"))
+    return Cause("compute", useful, evidence, ("bf16", "channels_last", "fast_pooling", "compile", "malloc"))
 
 
 def _precision(observation: Observation) -> str:
