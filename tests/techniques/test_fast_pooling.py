@@ -26,6 +26,7 @@ from hasten.testing.technique_contract import (
     check_steps_leave_no_trace,
     check_switching_alone_leaves_no_trace,
     check_what_the_script_drops_is_freed,
+    plan_of,
 )
 from hasten.testing.workbench import pooled_cnn, workbench
 
@@ -246,6 +247,22 @@ def test_switching_leaves_no_trace() -> None:
         check_steps_leave_no_trace(bench, PLAN, LAID_OUT)
         check_what_the_script_drops_is_freed(bench, "fast_pooling")
         assert "max_pool2d" in repr(torch.max_pool2d)
+
+
+@pytest.mark.parametrize("order", [("compile", "fast_pooling"), ("fast_pooling", "compile")])
+def test_a_compiled_model_pools_by_itself(order: tuple[str, str]) -> None:
+    """In one graph: what stands in for max_pool2d does not break it."""
+    one, both = ({**LAID_OUT.techniques, **plan_of(*names).techniques} for names in (order[:1], order))
+    with workbench(make_model=pooled_cnn) as bench:
+        bench.train(2)
+        for plan in (one, both):
+            bench.switchboard.switch(Plan(plan), prepare=True)
+            bench.train(2)
+        proofs = {proof.technique: proof for proof in bench.switchboard.proofs()}
+    assert proofs["fast_pooling"].effective
+    if order[0] == "compile":
+        assert proofs["fast_pooling"].evidence == "the model is compiled, and pools by kernels of its own"
+    assert "1 graph" in proofs["compile"].evidence, proofs["compile"].evidence
 
 
 def test_channels_first_is_left_to_torch_and_it_is_said() -> None:

@@ -28,13 +28,14 @@ from ..internals.other_functions import script_as
 from ..observing.uses import DIFFERENTIATES_GRADIENTS
 from ..seams import Call
 from ..training import NotApplicable, Training
-from .base import Technique, conflicting
+from .base import Technique
 from .support.max_pooling import Pool, fits, pooling, separate_windows
 from .support.native_code import CannotCompile
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+_COMPILE = "compile"  # the technique
 _KNOWN = "pools"  # in Training.kept: the kernels of this process, and which shapes were compared
 
 
@@ -45,7 +46,6 @@ class FastPooling(Technique):
     risk = "exact"
     scope = "live"
     restarts = True
-    conflicts = conflicting(compile="a compiled model pools by kernels of its own")
 
     def __init__(self) -> None:
         self._pool: Pool | None = None
@@ -84,10 +84,12 @@ class FastPooling(Technique):
             except CannotCompile as why:
                 raise NotApplicable(str(why)) from None
         self._pool, self._checked = training.kept[_KNOWN]
-        pool = self._pool
+        pool, is_compiling = self._pool, torch.compiler.is_compiling
 
         def around(original: Call) -> Call:
             def max_pool2d(input: Any, *args: Any, **kwargs: Any) -> object:
+                if is_compiling():  # before anything else, which would be compiled
+                    return original(input, *args, **kwargs)
                 if not (separate_windows(*args, **kwargs) and fits(torch, input)):
                     self._others += 1
                     return original(input, *args, **kwargs)
@@ -127,11 +129,15 @@ class FastPooling(Technique):
             self._undo.pop()()
 
     def proof(self, training: Training) -> Proof:
-        """Counts the calls that the kernel took; it counts for nothing if it once differed from torch's."""
+        """Counts the calls that the kernel took; it counts for nothing if it once differed from torch's. A
+        compiled model pools by kernels of its own, and nothing is left to do.
+        """
         differing = [shape for (_, shape), same in self._checked.items() if not same]
         evidence = f"{self._calls} poolings by the kernel, {self._others} by torch"
         if differing:
             return Proof(self.name, False, f"{evidence}; it gave other numbers for {differing[0]}")
+        if not self._calls and _COMPILE in training.forward_wrappers:
+            return Proof(self.name, True, "the model is compiled, and pools by kernels of its own")
         if not self._calls:
             evidence = "no pooling of 2x2 numbers channels last that do not overlap"
         else:

@@ -40,10 +40,8 @@ def _both(size: Any) -> tuple[Any, ...]:
 
 
 def fits(torch: ModuleType, pictures: Any) -> bool:
-    """Whether the kernel can pool this. What a compiler, a transform or a script's own mode looks at is left
-    to torch.
-    """
-    if torch.compiler.is_compiling() or torch.jit.is_tracing() or is_transformed(torch) or is_observed(torch):
+    """Whether the kernel can pool this. What a transform or a script's own mode looks at is left to torch."""
+    if torch.jit.is_tracing() or is_transformed(torch) or is_observed(torch):
         return False
     if type(pictures) is not torch.Tensor or pictures.dim() != 4 or pictures.device.type != "cpu":
         return False
