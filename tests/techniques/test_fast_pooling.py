@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -384,3 +385,14 @@ def test_its_threads_are_torch_s() -> None:
     with open("/proc/self/maps") as lines:
         found = {os.path.realpath(line.split()[-1]) for line in lines if "libgomp" in line}
     assert len(found) == 1
+
+
+def test_comparing_with_torch_imports_nothing_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch imports sympy where backward is given a gradient: half a second of the first step."""
+    with workbench(make_model=pooled_cnn) as bench:
+        bench.train(1)
+        bench.switchboard.switch(PLAN)
+        monkeypatch.setitem(sys.modules, "torch.fx.experimental.symbolic_shapes", None)
+        bench.train(2)
+        proof = next(one for one in bench.switchboard.proofs() if one.technique == "fast_pooling")
+    assert proof.effective, proof.evidence

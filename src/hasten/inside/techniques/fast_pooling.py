@@ -119,7 +119,8 @@ class FastPooling(Technique):
             for one in (self._pool, lambda it: by_torch(it, 2)[0]):
                 given = pictures.clone().requires_grad_()
                 pooled = one(given)
-                (gradient,) = torch.autograd.grad(pooled, given, pooled.detach())
+                # of a sum: torch imports sympy, for half a second, where it is given a gradient
+                (gradient,) = torch.autograd.grad((pooled * pooled.detach()).sum(), given)
                 found.append((pooled.detach(), gradient))
         (ours, our_gradient), (theirs, their_gradient) = found
         return _alike(torch, ours, theirs) and _alike(torch, our_gradient, their_gradient)
