@@ -24,7 +24,7 @@ from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..internals.other_functions import script_as
+from ..internals.other_functions import gradients_of, script_as
 from ..observing.uses import DIFFERENTIATES_GRADIENTS
 from ..seams import Call
 from ..training import NotApplicable, Training
@@ -119,8 +119,7 @@ class FastPooling(Technique):
             for one in (self._pool, lambda it: by_torch(it, 2)[0]):
                 given = pictures.clone().requires_grad_()
                 pooled = one(given)
-                # of a sum: torch imports sympy, for half a second, where it is given a gradient
-                (gradient,) = torch.autograd.grad((pooled * pooled.detach()).sum(), given)
+                (gradient,) = gradients_of(torch, [(pooled, pooled.detach())], [given])
                 found.append((pooled.detach(), gradient))
         (ours, our_gradient), (theirs, their_gradient) = found
         return _alike(torch, ours, theirs) and _alike(torch, our_gradient, their_gradient)
