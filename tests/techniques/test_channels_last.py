@@ -12,6 +12,9 @@ import pytest
 import torch
 from torch import nn
 
+from hasten.inside.distributed.watched import bits_of
+from hasten.inside.guarding.digests import Digests
+from hasten.inside.guarding.tensor_sums import sums_of
 from hasten.inside.observing.layout import is_channels_last
 from hasten.inside.techniques.channels_last import ChannelsLast
 from hasten.inside.techniques.support.memory_format import companions, lie_alike
@@ -52,6 +55,36 @@ def awkward(bench: Workbench, optimizer: type[Any] = torch.optim.Adam) -> Awkwar
 
 def four_dimensional(module: nn.Module) -> list[nn.Parameter]:
     return [parameter for parameter in module.parameters() if parameter.dim() == 4]
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        pytest.param(bits_of, id="what ranks compare"),
+        pytest.param(lambda tensor: sums_of(torch, tensor.detach(), tensor.detach()), id="the guard's sums"),
+        pytest.param(lambda tensor: Digests([tensor]).of_all(), id="the guard's digests"),
+    ],
+)
+def test_what_looks_at_weights_leaves_them_as_they_are(look: Callable[[Any], Any]) -> None:
+    """A script that makes one row of a weight may write through it, and gets the usual layout back first: so
+    channels_last had no effect in several processes, whose weights are compared.
+    """
+    with workbench() as bench:
+        bench.model = model = nn.Sequential(
+            nn.Conv2d(3, 128, 3), nn.Conv2d(128, 128, 3), nn.Flatten(), nn.Linear(2048, 4)
+        )
+        bench.optimizer = torch.optim.Adam(model.parameters())
+        bench.train(1)
+        bench.switchboard.switch(PLAN)
+        bench.train(1)
+        for weight in four_dimensional(model):
+            look(weight)
+            assert is_channels_last(weight)
+            assert weight.grad is not None
+            look(weight.grad)
+        bench.train(1)
+        (proof,) = bench.switchboard.proofs()
+        assert proof.effective, proof.evidence
 
 
 def test_weights_get_the_real_strides() -> None:

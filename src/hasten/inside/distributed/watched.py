@@ -186,7 +186,7 @@ def bits_of(tensor: torch.Tensor) -> torch.Tensor:
         plain = plain.coalesce().values() if plain.layout == torch.sparse_coo else plain.to_dense()
     if plain.is_complex():
         plain = torch.view_as_real(plain)
-    flat, size = plain.reshape(-1), plain.element_size()
+    flat, size = torch.flatten(plain), plain.element_size()  # no method: channels_last would give way to it
     if flat.storage_offset() * size % _LONG:
         flat = flat.clone()
     whole = len(flat) - len(flat) % (_LONG // size)

@@ -100,7 +100,7 @@ def row_sums(tensor: Tensor) -> list[int]:
     rows = plain.shape[0] if plain.dim() else 1
     if not plain.numel():
         return [0] * rows
-    words = _as_words(plain.reshape(rows, -1))
+    words = _as_words(sys.modules["torch"].reshape(plain, (rows, -1)))
     low, high = _numbers(words.shape[1], words)
     if words.device.type == "cpu":
         return [int(one) for one in (words @ low + (words >> _HALF) @ high).tolist()]

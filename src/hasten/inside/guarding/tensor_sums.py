@@ -41,7 +41,7 @@ def _in_parts(torch: ModuleType, ours: Tensor, reference: Tensor) -> Iterator[tu
     if reference.numel() <= _PART or any(one.layout != torch.strided for one in both):
         yield both
         return
-    yield from zip(*(torch.split(one.reshape(-1), _PART) for one in both), strict=True)
+    yield from zip(*(torch.split(torch.flatten(one), _PART) for one in both), strict=True)
 
 
 def total(sums: Sequence[messages.Sums]) -> messages.Sums:

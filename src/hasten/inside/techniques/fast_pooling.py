@@ -152,8 +152,10 @@ class FastPooling(Technique):
         )
 
 
-def _alike(torch: Any, one: Tensor, other: Tensor) -> bool:
+def _alike(torch: Any, one: Tensor | None, other: Tensor | None) -> bool:
     """To the last bit; where both are NaN, too."""
+    if one is None or other is None:
+        return False
     whole = torch.int16 if one.dtype == torch.bfloat16 else torch.int32
     same = one.view(whole) == other.view(whole)
     return bool((same | (one.isnan() & other.isnan())).all())
