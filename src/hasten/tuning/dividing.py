@@ -28,7 +28,7 @@ _OUTSIDE_SECONDS = 60.0  # in addition, where evaluation takes a good part: it i
 _LITTLE = 0.05  # of the budget, that the confirmation or the search may have less than foreseen
 _TENS = 10.0  # a budget grows by so many seconds
 _ON = 2.0  # times the budget, where nothing was found
-_AGAIN = 0.45  # times what an earlier tune took: it made the comparisons that this one begins with
+_AGAIN = 0.4  # times what an earlier tune took: it made the comparisons that this one begins with
 
 
 @dataclass
