@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,10 +16,11 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from hasten.inside.process.native_code import CannotCompile
 from hasten.inside.techniques.fast_pooling import FastPooling
-from hasten.inside.techniques.support import native_code
-from hasten.inside.techniques.support.max_pooling import SOURCE, fits, pooling, separate_windows
-from hasten.inside.techniques.support.native_code import CannotCompile, library
+from hasten.inside.techniques.support import max_pooling
+from hasten.inside.techniques.support.max_pooling import fits, pooling, separate_windows
+from hasten.inside.training import NotApplicable
 from hasten.records.plan import Plan
 from hasten.testing.technique_contract import (
     check_steps_leave_no_trace,
@@ -319,69 +318,25 @@ def test_where_it_does_not_apply(changes: Any, machine: Any, why: str) -> None:
 
 
 # ---- compiling
-@pytest.fixture
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return tmp_path / "hasten" / "native"
-
-
-def test_it_is_compiled_once_and_kept_for_its_user_alone(elsewhere: Path) -> None:
-    library(SOURCE)
-    (kept,) = elsewhere.iterdir()
-    made = kept.stat().st_mtime_ns
-    library(SOURCE)
-    assert [one.stat().st_mtime_ns for one in elsewhere.iterdir()] == [made]
-    assert not stat.S_IMODE(elsewhere.stat().st_mode) & 0o077
-
-
-def test_another_source_compiler_or_processor_compiles_again(
-    elsewhere: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    library(SOURCE)
-    other = tmp_path / SOURCE.name
-    other.write_text(SOURCE.read_text() + "\n")
-    library(other)
-    monkeypatch.setattr(native_code, "_processor", lambda: "another one")
-    library(SOURCE)
-    assert len(list(elsewhere.iterdir())) == 3
-
-
-def test_what_others_could_have_written_is_not_loaded(elsewhere: Path) -> None:
-    elsewhere.mkdir(parents=True)
-    elsewhere.chmod(0o777)
-    library(SOURCE)
-    assert not list(elsewhere.iterdir())
-
-
-def test_a_file_that_was_cut_short_is_made_anew(elsewhere: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.cpp"
-    other.write_text('extern "C" int three() { return 3; }\n')
-    compiler = native_code._compiler()
-    elsewhere.mkdir(parents=True, mode=0o700)
-    (elsewhere / f"other-{native_code._key(other, compiler)}.so").write_bytes(b"\x7fELF")
-    assert library(other).three() == 3
-
-
-def test_an_error_of_the_compiler_is_told(elsewhere: Path, tmp_path: Path) -> None:
-    wrong = tmp_path / "wrong.cpp"
-    wrong.write_text("int f( { return 1; }\n")
-    with pytest.raises(CannotCompile, match=r"cannot compile wrong.cpp: .*error"):
-        library(wrong)
-    assert not list(elsewhere.iterdir())
-
-
 def test_without_a_compiler_or_with_other_threads_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
-    with pytest.raises(CannotCompile, match="there is no C\\+\\+ compiler no-such-compiler"):
-        library(SOURCE)
-    monkeypatch.setattr(native_code, "_OPENMP", "libother.so")
+    with pytest.raises(CannotCompile, match="there is no compiler no-such-compiler"):
+        pooling(torch)
+    monkeypatch.setattr(max_pooling, "_OPENMP", "libother.so")
     with pytest.raises(CannotCompile, match=r"torch's threads are not those of libother.so"):
-        library(SOURCE)
+        pooling(torch)
+
+
+def test_a_training_without_it_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with workbench(make_model=pooled_cnn) as bench:
+        bench.train(1)
+        with pytest.raises(NotApplicable, match="there is no compiler no-such-compiler"):
+            bench.switchboard.switch(PLAN)
 
 
 def test_its_threads_are_torch_s() -> None:
-    """A second OpenMP library would bring a second set of threads."""
-    library(SOURCE)
+    pooling(torch)
     with open("/proc/self/maps") as lines:
         found = {os.path.realpath(line.split()[-1]) for line in lines if "libgomp" in line}
     assert len(found) == 1

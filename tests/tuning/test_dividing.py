@@ -89,7 +89,7 @@ def test_what_is_slow_to_set_up_takes_no_time_from_the_search(
 
 @pytest.mark.parametrize(
     ("before", "most", "then"),
-    [(200.0, 600.0, 90.0), (None, 600.0, 200.0), (200.0, 0.0, 200.0), (900.0, 600.0, 200.0)],
+    [(200.0, 600.0, 80.0), (None, 600.0, 200.0), (200.0, 0.0, 200.0), (900.0, 600.0, 200.0)],
 )
 def test_half_of_what_an_earlier_tune_took_is_enough_where_nobody_names_a_budget(
     before: float | None, most: float, then: float, request_of: TuneRequest

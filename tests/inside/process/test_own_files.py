@@ -7,6 +7,7 @@ import os
 import pickle
 import random
 import subprocess
+import sys
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -16,11 +17,12 @@ import numpy
 import pytest
 import torch
 
-from hasten.inside.distributed.backends import kernel
-from hasten.inside.process import own_files
+from hasten.inside.distributed.backends.kernel import _SOURCE
+from hasten.inside.process import native_code, own_files
 from tests.attack.planted import NO_FILE, SECRET
 
 pytestmark = pytest.mark.attack("intruders")
+_FLAGS = ("-std=c11",)
 
 
 @pytest.fixture
@@ -119,21 +121,20 @@ def cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
     monkeypatch.setattr(subprocess, "run", compiled)
-    monkeypatch.setattr(kernel, "_compiler", lambda: "cc")
     monkeypatch.setattr(ctypes, "CDLL", lambda path: (Path(path), Path(path).read_text()))
     return folder / "hasten"
 
 
 def loaded() -> Any:
     """A library is a pair here: its path and what was in the file."""
-    return kernel._loaded()
+    return native_code.library(_SOURCE, sys.executable, _FLAGS)  # any program will do
 
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("kind", [kind for kind in NO_FILE if kind != "a folder"])
 def test_a_planted_kernel_is_replaced(cache: Path, kind: str) -> None:
     cache.mkdir()
-    path = cache / f"kernel-{kernel._fingerprint()}.so"
+    path = cache / f"kernel-{native_code._fingerprint(_SOURCE, sys.executable, _FLAGS)}.so"
     NO_FILE[kind](path)
     assert loaded() == (path, "ours")
     assert (cache.parent.parent / ".bashrc").read_bytes() == SECRET
@@ -141,7 +142,7 @@ def test_a_planted_kernel_is_replaced(cache: Path, kind: str) -> None:
 
 def test_a_kernel_that_others_may_write_is_compiled_again(cache: Path) -> None:
     cache.mkdir()
-    path = cache / f"kernel-{kernel._fingerprint()}.so"
+    path = cache / f"kernel-{native_code._fingerprint(_SOURCE, sys.executable, _FLAGS)}.so"
     path.write_text("theirs")
     path.chmod(0o777)
     assert loaded() == (path, "ours")
@@ -150,7 +151,7 @@ def test_a_kernel_that_others_may_write_is_compiled_again(cache: Path) -> None:
 
 def test_a_kernel_of_ours_is_kept(cache: Path) -> None:
     cache.mkdir(mode=0o700)
-    path = cache / f"kernel-{kernel._fingerprint()}.so"
+    path = cache / f"kernel-{native_code._fingerprint(_SOURCE, sys.executable, _FLAGS)}.so"
     path.write_text("compiled before")
     path.chmod(0o700)
     assert loaded() == (path, "compiled before")

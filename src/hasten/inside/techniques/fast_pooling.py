@@ -26,11 +26,11 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.other_functions import gradients_of, script_as
 from ..observing.uses import DIFFERENTIATES_GRADIENTS
+from ..process.native_code import CannotCompile
 from ..seams import Call
 from ..training import NotApplicable, Training
 from .base import Technique
 from .support.max_pooling import Pool, fits, pooling, separate_windows
-from .support.native_code import CannotCompile
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,45 +6,78 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace {
 
 constexpr std::int64_t kWorthThreads = 1 << 15;  // numbers
 
-inline bool is_nan(float number) { return number != number; }
-inline bool is_nan(std::uint16_t bits) { return (bits & 0x7fff) > 0x7f80; }
+inline float widened(float number) { return number; }
 
-// What is compared: a float by itself, a bfloat16 by its bits, as whole numbers in the same order; -0 is equal
-// to 0, and nothing is above a NaN, whatever its sign.
-inline float order(float number) { return number; }
-
-inline std::int16_t order(std::uint16_t bits) {
-  const auto whole = static_cast<std::int16_t>(bits);
-  const auto ordered = static_cast<std::int16_t>(whole ^ ((whole >> 15) & 0x7fff));
-  const auto number = bits == 0x8000 ? std::int16_t{0} : ordered;
-  return is_nan(bits) ? std::int16_t{0x7fff} : number;
+inline float widened(std::uint16_t bits) {
+  const std::uint32_t wide = static_cast<std::uint32_t>(bits) << 16;
+  float number;
+  std::memcpy(&number, &wide, sizeof number);
+  return number;
 }
 
-template <typename Number>
-inline bool beats(Number one, Number best) {
-  return order(one) > order(best) || is_nan(one);
+inline void narrow(float number, float &to) { to = number; }
+
+inline void narrow(float number, std::uint16_t &to) {
+  std::uint32_t wide;
+  std::memcpy(&wide, &number, sizeof wide);
+  to = static_cast<std::uint16_t>(wide >> 16);
 }
 
-template <typename Number>
-struct Place;  // as wide as the number, so that both fill a vector register alike
-template <>
-struct Place<float> {
-  using Whole = std::int32_t;
-};
-template <>
-struct Place<std::uint16_t> {
-  using Whole = std::int16_t;
-};
+inline bool beats(float one, float best) { return one > best || one != one; }
+
+// The largest of four numbers in each of some channels, and which it was. Their count is known when this is
+// compiled, so that they fill vector registers of their own width: a network may have as few as 16.
+template <int kChannels, typename Number>
+inline void pool(const Number *first, const Number *second, const Number *third, const Number *fourth,
+                 Number *pooled, std::uint8_t *places) {
+#pragma omp simd
+  for (int channel = 0; channel < kChannels; ++channel) {
+    float best = widened(first[channel]), other = widened(second[channel]);
+    std::int32_t which = 0;
+    bool wins = beats(other, best);
+    best = wins ? other : best;
+    which = wins ? 1 : which;
+    other = widened(third[channel]);
+    wins = beats(other, best);
+    best = wins ? other : best;
+    which = wins ? 2 : which;
+    other = widened(fourth[channel]);
+    wins = beats(other, best);
+    best = wins ? other : best;
+    which = wins ? 3 : which;
+    narrow(best, pooled[channel]);
+    places[channel] = static_cast<std::uint8_t>(which);
+  }
+}
+
+// Numbers are only moved, so they are bits of their width here.
+template <int kChannels, typename Bits>
+inline void unpool(const Bits *gradient, const std::uint8_t *places, Bits mine, Bits *cell) {
+#pragma omp simd
+  for (int channel = 0; channel < kChannels; ++channel) {
+    const Bits place = places[channel], given = gradient[channel];
+    cell[channel] = place == mine ? given : Bits{0};
+  }
+}
+
+// Calls what(count, from) for all channels: in blocks of 16, then of 8, then one by one.
+template <typename What>
+inline void in_blocks(std::int64_t channels, What what) {
+  std::int64_t from = 0;
+  for (; from + 16 <= channels; from += 16) what(std::integral_constant<int, 16>{}, from);
+  for (; from + 8 <= channels; from += 8) what(std::integral_constant<int, 8>{}, from);
+  for (; from < channels; ++from) what(std::integral_constant<int, 1>{}, from);
+}
 
 template <typename Number>
 void forward(const Number *pictures, Number *pooled, std::uint8_t *places, std::int64_t count,
              std::int64_t channels, std::int64_t height, std::int64_t width) {
-  using Whole = typename Place<Number>::Whole;
   const std::int64_t rows = height / 2, columns = width / 2;
 #pragma omp parallel for if (count * rows * columns * channels > kWorthThreads)
   for (std::int64_t row = 0; row < count * rows; ++row) {
@@ -52,31 +85,15 @@ void forward(const Number *pictures, Number *pooled, std::uint8_t *places, std::
     for (std::int64_t column = 0; column < columns; ++column) {
       const Number *first = above + 2 * column * channels, *second = first + channels;
       const Number *third = first + width * channels, *fourth = third + channels;
-      Number *to = pooled + (row * columns + column) * channels;
-      std::uint8_t *place = places + (row * columns + column) * channels;
-#pragma omp simd
-      for (std::int64_t channel = 0; channel < channels; ++channel) {
-        Number best = first[channel], other = second[channel];
-        Whole which = 0;
-        bool wins = beats(other, best);
-        best = wins ? other : best;
-        which = wins ? Whole{1} : which;
-        other = third[channel];
-        wins = beats(other, best);
-        best = wins ? other : best;
-        which = wins ? Whole{2} : which;
-        other = fourth[channel];
-        wins = beats(other, best);
-        best = wins ? other : best;
-        which = wins ? Whole{3} : which;
-        to[channel] = best;
-        place[channel] = static_cast<std::uint8_t>(which);
-      }
+      const std::int64_t at = (row * columns + column) * channels;
+      in_blocks(channels, [&](auto block, std::int64_t from) {
+        pool<block()>(first + from, second + from, third + from, fourth + from, pooled + at + from,
+                      places + at + from);
+      });
     }
   }
 }
 
-// Numbers are only moved, so they are bits of their width here.
 template <typename Bits>
 void backward(const Bits *gradient, const std::uint8_t *places, Bits *whole, std::int64_t count,
               std::int64_t channels, std::int64_t height, std::int64_t width) {
@@ -94,11 +111,9 @@ void backward(const Bits *gradient, const std::uint8_t *places, Bits *whole, std
       for (std::int64_t side = 0; side < 2; ++side) {
         const Bits mine = static_cast<Bits>(2 * half + side);
         Bits *cell = to + (2 * column + side) * channels;
-#pragma omp simd
-        for (std::int64_t channel = 0; channel < channels; ++channel) {
-          const Bits place = places[at + channel], given = gradient[at + channel];
-          cell[channel] = place == mine ? given : Bits{0};
-        }
+        in_blocks(channels, [&](auto block, std::int64_t from) {
+          unpool<block()>(gradient + at + from, places + at + from, mine, cell + from);
+        });
       }
     }
     std::memset(to + 2 * columns * channels, 0, (width - 2 * columns) * channels * sizeof(Bits));

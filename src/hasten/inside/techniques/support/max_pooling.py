@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ...internals.other_functions import is_observed, is_transformed
-from .native_code import library
+from ...process.native_code import CannotCompile, compiler, library
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,6 +19,8 @@ SOURCE = Path(__file__).with_name("max_pooling.cpp")
 LEAST_CHANNELS = 8  # they fill a vector register
 _WINDOW = 2
 _TYPES = ("float32", "bfloat16")
+
+_OPENMP = "libgomp.so.1"  # which the compiler links: another one would bring a second set of threads
 
 Pool = Callable[["Tensor"], "Tensor"]
 
@@ -55,9 +58,20 @@ def fits(torch: ModuleType, pictures: Any) -> bool:
     )
 
 
+def torch_computes_with(openmp: str) -> bool:
+    """Whether this library is loaded already, under the name by which ours asks for it."""
+    try:
+        lines = Path("/proc/self/maps").read_text(errors="replace").splitlines()
+    except OSError:
+        return False
+    return any(os.path.basename(line).startswith(openmp) for line in lines)
+
+
 def pooling(torch: ModuleType) -> Pool:
     """Raises CannotCompile."""
-    kernels = library(SOURCE)
+    if not torch_computes_with(_OPENMP):
+        raise CannotCompile(f"torch's threads are not those of {_OPENMP}, which g++ would use")
+    kernels = library(SOURCE, compiler(os.environ.get("CXX") or "g++"), ("-std=c++17", "-fopenmp"))
     last = torch.channels_last
     once: Any = torch.autograd.function.once_differentiable
 
