@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -19,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from hasten.inside.process.native_code import CannotCompile
 from hasten.inside.techniques.fast_pooling import FastPooling
 from hasten.inside.techniques.support import max_pooling
-from hasten.inside.techniques.support.max_pooling import fits, pooling, separate_windows
+from hasten.inside.techniques.support.max_pooling import Pooling, fits, separate_windows
 from hasten.inside.training import NotApplicable
 from hasten.records.plan import Plan
 from hasten.testing.technique_contract import (
@@ -39,7 +38,7 @@ LAID_OUT = Plan({"channels_last": {}})
 
 @pytest.fixture
 def pool() -> Callable[[Any], Any]:
-    return pooling(torch)
+    return Pooling(torch).pool
 
 
 # ---- what the kernel computes
@@ -77,7 +76,7 @@ def test_it_gives_torch_s_bits(
     )
     gradient = torch.randn(count, channels, height // 2, width // 2).to(dtype)
     for mine, theirs in zip(
-        both_ways(pooling(torch), pictures, gradient),
+        both_ways(Pooling(torch).pool, pictures, gradient),
         both_ways(lambda x: F.max_pool2d(x, 2), pictures, gradient),
         strict=True,
     ):
@@ -275,19 +274,45 @@ def test_channels_first_is_left_to_torch_and_it_is_said() -> None:
 
 
 def test_a_kernel_that_differs_is_found_and_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(torch: Any) -> Callable[[Any], Any]:
-        return lambda pictures: F.avg_pool2d(pictures, 2)
-
     with workbench(make_model=pooled_cnn) as plain:
         plain.switchboard.switch(LAID_OUT)
         expected = plain.train(3)
-    monkeypatch.setattr("hasten.inside.techniques.fast_pooling.pooling", wrong)
+    pooled = Pooling.pooled
+
+    def wrong(pooling: Pooling, pictures: Any) -> Any:
+        found, places = pooled(pooling, pictures)
+        return found * (1 + 1e-6), places
+
+    monkeypatch.setattr(Pooling, "pooled", wrong)
     with workbench(make_model=pooled_cnn) as bench:
         bench.switchboard.switch(PLAN)
         assert bench.train(3) == expected
         proof = next(one for one in bench.switchboard.proofs() if one.technique == "fast_pooling")
     assert not proof.effective
     assert "it gave other numbers for (" in proof.evidence
+
+
+@pytest.mark.parametrize("context", [torch.inference_mode, torch.no_grad])
+def test_an_evaluation_of_pictures_never_seen_before(context: Callable[[], Any]) -> None:
+    with workbench(make_model=pooled_cnn) as bench:
+        bench.train(1)
+        bench.switchboard.switch(PLAN)
+        bench.train(1)
+        pictures = torch.randn(7, 3, 8, 8)
+        with context():
+            found = bench.model(pictures)
+        bench.switchboard.switch(LAID_OUT)
+        with context():
+            assert torch.equal(found, bench.model(pictures))
+
+
+def test_comparing_with_torch_is_no_backward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several processes would average gradients, and torch would import sympy."""
+    seen: list[object] = []
+    monkeypatch.setattr(torch.autograd, "grad", lambda *_, **__: seen.append(1))
+    monkeypatch.setattr(torch.autograd, "backward", lambda *_, **__: seen.append(1))
+    assert Pooling(torch).agrees(USUAL)
+    assert not seen
 
 
 def test_a_script_that_differentiates_gradients_gets_torch_s(counted: list[bool]) -> None:
@@ -321,10 +346,10 @@ def test_where_it_does_not_apply(changes: Any, machine: Any, why: str) -> None:
 def test_without_a_compiler_or_with_other_threads_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(CannotCompile, match="there is no compiler no-such-compiler"):
-        pooling(torch)
+        Pooling(torch)
     monkeypatch.setattr(max_pooling, "_OPENMP", "libother.so")
     with pytest.raises(CannotCompile, match=r"torch's threads are not those of libother.so"):
-        pooling(torch)
+        Pooling(torch)
 
 
 def test_a_training_without_it_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,18 +361,7 @@ def test_a_training_without_it_says_why(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_its_threads_are_torch_s() -> None:
-    pooling(torch)
+    Pooling(torch)
     with open("/proc/self/maps") as lines:
         found = {os.path.realpath(line.split()[-1]) for line in lines if "libgomp" in line}
     assert len(found) == 1
-
-
-def test_comparing_with_torch_imports_nothing_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """torch imports sympy where backward is given a gradient: half a second of the first step."""
-    with workbench(make_model=pooled_cnn) as bench:
-        bench.train(1)
-        bench.switchboard.switch(PLAN)
-        monkeypatch.setitem(sys.modules, "torch.fx.experimental.symbolic_shapes", None)
-        bench.train(2)
-        proof = next(one for one in bench.switchboard.proofs() if one.technique == "fast_pooling")
-    assert proof.effective, proof.evidence

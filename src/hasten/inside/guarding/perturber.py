@@ -34,7 +34,7 @@ class Perturber:
     The noise has its own generator, so the script's RNG state does not move. It saves nothing for the
     backward pass: checkpointing, which computes a layer again, would not find it. Under vmap, where drawing
     may be refused, it is taken from numbers drawn before, the same for all samples, and weights have none.
-    For large tensors on a CPU, where drawing takes longer than training, it is taken from them, too.
+    So it is for large parameters and their gradients on a CPU, where drawing takes longer than training.
     """
 
     def __init__(self, training: Training, relative: float, redraw: bool, seed: int, after: int = 0) -> None:
@@ -70,7 +70,7 @@ class Perturber:
         with ExitStack() as stack:
             stack.callback(register_module_forward_hook(self._layer).remove)
             if not is_transformed(torch):  # then they are of the transform's own kind
-                stack.callback(NoisyWeights(torch, root, self._noise).put_back)
+                stack.callback(NoisyWeights(torch, root, self._noise_of_weight).put_back)
             output = call(*args, **kwargs)
         return map_tensors(torch, output, self._rounded)
 
@@ -127,16 +127,19 @@ class Perturber:
         noise = self._noise(value)
         return value if noise is None else value + noise
 
-    def _noise(self, value: Tensor) -> Tensor | None:
+    def _noise(self, value: Tensor, drawn_before: bool = False) -> Tensor | None:
         """What to add; None for tensors that are not floating point, or not strided."""
-        drawn = self._drawn_for(value)
+        drawn = self._drawn_for(value, drawn_before)
         return None if drawn is None else self._scaled(drawn, value.detach())
+
+    def _noise_of_weight(self, weight: Tensor) -> Tensor | None:
+        return self._noise(weight, drawn_before=_is_large(weight))
 
     def _noise_of_sums(self, gradient: Tensor) -> Tensor | None:
         """Like ``_noise``, but at least as large as for the tensor's typical entry: if the terms of a sum
         cancel, its rounding error stays as large as theirs.
         """
-        drawn = self._drawn_for(gradient)
+        drawn = self._drawn_for(gradient, _is_large(gradient))
         if drawn is None:
             return None
         usual = gradient.detach().square().mean().sqrt()
@@ -147,11 +150,11 @@ class Perturber:
             return drawn * by * self._relative
         return drawn.mul_(by).mul_(self._relative)
 
-    def _drawn_for(self, value: Tensor) -> Tensor | None:
+    def _drawn_for(self, value: Tensor, drawn_before: bool) -> Tensor | None:
         torch = self._training.torch
         if not value.is_floating_point() or value.layout != torch.strided or value.is_nested:
             return None
-        if is_transformed(torch) or (value.device.type == "cpu" and value.numel() > _DRAWN_BEFORE):
+        if drawn_before or is_transformed(torch):
             return self._taken_for(value)
         device = str(value.device)
         if device not in self._generators:
@@ -167,6 +170,10 @@ class Perturber:
         self._taken = (self._taken + count) % _DRAWN_BEFORE
         found: Tensor = whole.reshape(value.shape).to(value.device, value.dtype)
         return found
+
+
+def _is_large(parameter: Tensor) -> bool:
+    return parameter.device.type == "cpu" and parameter.numel() > _DRAWN_BEFORE
 
 
 def _is_layer(module: Module) -> bool:

@@ -24,13 +24,13 @@ from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..internals.other_functions import gradients_of, script_as
+from ..internals.other_functions import script_as
 from ..observing.uses import DIFFERENTIATES_GRADIENTS
 from ..process.native_code import CannotCompile
 from ..seams import Call
 from ..training import NotApplicable, Training
 from .base import Technique
-from .support.max_pooling import Pool, fits, pooling, separate_windows
+from .support.max_pooling import Pooling, fits, separate_windows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -48,7 +48,7 @@ class FastPooling(Technique):
     restarts = True
 
     def __init__(self) -> None:
-        self._pool: Pool | None = None
+        self._pooling: Pooling | None = None
         self._checked: dict[tuple[Any, ...], bool] = {}  # by type and shape, whether both gave the same
         self._calls = self._others = 0
         self._undo: list[Callable[[], None]] = []
@@ -80,11 +80,11 @@ class FastPooling(Technique):
         torch = training.torch
         if _KNOWN not in training.kept:
             try:
-                training.kept[_KNOWN] = pooling(torch), self._checked
+                training.kept[_KNOWN] = Pooling(torch), self._checked
             except CannotCompile as why:
                 raise NotApplicable(str(why)) from None
-        self._pool, self._checked = training.kept[_KNOWN]
-        pool, is_compiling = self._pool, torch.compiler.is_compiling
+        self._pooling, self._checked = pooling, _ = training.kept[_KNOWN]
+        is_compiling = torch.compiler.is_compiling
 
         def around(original: Call) -> Call:
             def max_pool2d(input: Any, *args: Any, **kwargs: Any) -> object:
@@ -93,36 +93,25 @@ class FastPooling(Technique):
                 if not (separate_windows(*args, **kwargs) and fits(torch, input)):
                     self._others += 1
                     return original(input, *args, **kwargs)
-                if training.differentiates_gradients or not self._is_right(torch, input):
+                if training.differentiates_gradients or not self._is_right(input):
                     self._others += 1
                     return original(input, *args, **kwargs)
                 self._calls += 1
-                return pool(input)
+                found: object = pooling.pool(input)
+                return found
 
             script_as(torch, max_pool2d, original)
             return max_pool2d
 
         self._undo.append(training.seams.replace(torch, "max_pool2d", around))
 
-    def _is_right(self, torch: Any, pictures: Tensor) -> bool:
+    def _is_right(self, pictures: Tensor) -> bool:
         """Whether the kernel gives what torch gives, forward and backward; looked at once for each shape."""
+        assert self._pooling is not None
         key = pictures.dtype, tuple(pictures.shape)
         if key not in self._checked:
-            self._checked[key] = self._agrees(torch, pictures.detach())
+            self._checked[key] = self._pooling.agrees(pictures.detach())
         return self._checked[key]
-
-    def _agrees(self, torch: Any, pictures: Tensor) -> bool:
-        assert self._pool is not None
-        by_torch: Any = torch.nn.functional.max_pool2d_with_indices
-        found = []
-        with torch.enable_grad():
-            for one in (self._pool, lambda it: by_torch(it, 2)[0]):
-                given = pictures.clone().requires_grad_()
-                pooled = one(given)
-                (gradient,) = gradients_of(torch, [(pooled, pooled.detach())], [given])
-                found.append((pooled.detach(), gradient))
-        (ours, our_gradient), (theirs, their_gradient) = found
-        return _alike(torch, ours, theirs) and _alike(torch, our_gradient, their_gradient)
 
     def remove(self, training: Training) -> None:
         while self._undo:
@@ -150,12 +139,3 @@ class FastPooling(Technique):
             "# torch has no switch for it. Without windows that are pooled, a convolution with stride=2\n"
             "# makes pictures smaller, which trains another model."
         )
-
-
-def _alike(torch: Any, one: Tensor | None, other: Tensor | None) -> bool:
-    """To the last bit; where both are NaN, too."""
-    if one is None or other is None:
-        return False
-    whole = torch.int16 if one.dtype == torch.bfloat16 else torch.int32
-    same = one.view(whole) == other.view(whole)
-    return bool((same | (one.isnan() & other.isnan())).all())
