@@ -94,7 +94,7 @@ def test_a_budget_that_nobody_named_is_half_of_what_an_earlier_tune_took(
     again = tune(replace(request(), budget_most=most), told)
     assert again.plan == first.plan
     (budget,) = told.budgets
-    assert budget == 54 if shorter else budget >= 150
+    assert budget == 48 if shorter else budget >= 150
 
 
 def test_a_script_is_the_same_however_its_path_is_typed(paper: Paper) -> None:
