@@ -118,3 +118,9 @@ def test_other_settings_whose_end_does_not_fit_are_not_taken() -> None:
     assert search.run([with_modes(slow=True)]) == Plan({"compile": FIRST})
     assert search.tried[-1].reason.decision == "too late"
     assert search.tried[-1].reason.budget == 700
+
+
+def test_what_lost_before_another_won_is_not_tried_again() -> None:
+    search = search_over(ByMode({"first": 1.2, "second": 0.5}))
+    assert search.run([with_modes(slow=True)]) == Plan({"compile": SECOND})
+    assert [row.settings for row in search.tried] == [FIRST, SECOND]

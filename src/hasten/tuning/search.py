@@ -294,7 +294,7 @@ class Search:
             along = wanted.only(set(wanted.techniques) - {name, *plan.techniques})
             self.comparisons.record(name, settings, trial, kept, replace(reason, along=along))
             if kept and candidate.technique.slow_to_set_up:
-                self._slow.append(candidate)
+                self._slow.append(candidate.only(candidate.options[number:]))
                 break
         self._bounds = bounds
         return [one for one in self.found.techniques if one not in plan.techniques]

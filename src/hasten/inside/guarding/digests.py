@@ -61,12 +61,11 @@ def feed(digest: hashlib.blake2b, value: Any, sums: dict[int, list[int]] | None 
     that come are added.
     """
     if hasattr(value, "element_size"):
-        digest.update(f"{value.dtype}{tuple(value.shape)}".encode())
-        found = (
-            row_sums(value.reshape(1, -1))
-            if value.dim() == 1
-            else _sums_of(value, {} if sums is None else sums)
-        )
+        shape = () if value.is_nested else tuple(value.shape)  # a nested one's has a name, new each time
+        digest.update(f"{value.dtype}{shape}".encode())
+        known = {} if sums is None else sums
+        # with one dimension, each row is one number
+        found = _sums_of(value, known) if value.dim() > 1 else row_sums(value, rows=1)
         digest.update(array("q", found).tobytes())
     elif hasattr(value, "tobytes") and hasattr(value, "dtype"):  # a numpy array or scalar
         digest.update(f"{value.dtype}{value.shape}".encode() + value.tobytes())
@@ -94,10 +93,13 @@ def _sums_of(tensor: Tensor, known: dict[int, list[int]]) -> list[int]:
     return known[id(tensor)]
 
 
-def row_sums(tensor: Tensor) -> list[int]:
-    """A number for each row along the first dimension; one for a tensor without dimensions."""
+def row_sums(tensor: Tensor, rows: int | None = None) -> list[int]:
+    """A number for each row along the first dimension, or of so many ``rows``; one for a tensor without
+    dimensions.
+    """
     plain = _plain(tensor)
-    rows = plain.shape[0] if plain.dim() else 1
+    if rows is None:
+        rows = plain.shape[0] if plain.dim() else 1
     if not plain.numel():
         return [0] * rows
     words = _as_words(sys.modules["torch"].reshape(plain, (rows, -1)))

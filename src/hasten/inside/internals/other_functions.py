@@ -35,21 +35,6 @@ def is_observed(torch: ModuleType) -> bool:
     return bool(modes is not None and modes()) or level >= 0
 
 
-def gradients_of(
-    torch: ModuleType, pairs: Sequence[tuple[Tensor, Tensor]], wanted: Sequence[Tensor]
-) -> list[Tensor | None]:
-    """The gradients of all ``wanted``, None where there is none. ``pairs``: outputs, each with its gradient.
-
-    torch imports sympy where it is given gradients, which takes half a second: it gets a sum instead, which
-    has the same.
-    """
-    if any(output.is_complex() for output, _ in pairs):
-        outputs, given = zip(*pairs, strict=True)
-        return list(torch.autograd.grad(outputs, wanted, given, allow_unused=True))
-    whole = sum((output * gradient).sum() for output, gradient in pairs)
-    return list(torch.autograd.grad(whole, wanted, allow_unused=True))
-
-
 def script_as(torch: ModuleType, made: object, original: object) -> None:
     """Let torch.jit compile calls of ``made`` as those of ``original``, if it knows this as its own."""
     known: Any = torch.jit._builtins

@@ -90,10 +90,8 @@ class FastPooling(Technique):
             def max_pool2d(input: Any, *args: Any, **kwargs: Any) -> object:
                 if is_compiling():  # before anything else, which would be compiled
                     return original(input, *args, **kwargs)
-                if not (separate_windows(*args, **kwargs) and fits(torch, input)):
-                    self._others += 1
-                    return original(input, *args, **kwargs)
-                if training.differentiates_gradients or not self._is_right(input):
+                ours = separate_windows(*args, **kwargs) and fits(torch, input)
+                if not ours or training.differentiates_gradients or not self._is_right(input):
                     self._others += 1
                     return original(input, *args, **kwargs)
                 self._calls += 1

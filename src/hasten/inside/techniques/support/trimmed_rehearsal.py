@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from ...guarding.noisy_weights import NoisyWeights
 from ...internals.modules import batch_norm_kind, count_hooks, has_gradient_hook, plain_call
-from ...internals.other_functions import gradients_of
 from ...observing.padding import rows_of
 from ...random_state import rng_states, set_rng_states
 from ...seams import Args, Kwargs
@@ -234,7 +233,12 @@ class _Rehearsal:
         wanted = [p for p in self._root.parameters() if p.requires_grad] + done.inputs
         if not pairs or not wanted:
             return []
-        return gradients_of(self._torch, pairs, wanted)
+        if any(output.is_complex() for output, _ in pairs):
+            outputs, given = zip(*pairs, strict=True)
+            return list(self._torch.autograd.grad(outputs, wanted, given, allow_unused=True))
+        # torch imports sympy, for half a second, where it is given gradients: a sum has the same
+        whole = sum((output * cotangent).sum() for output, cotangent in pairs)
+        return list(self._torch.autograd.grad(whole, wanted, allow_unused=True))
 
     @contextmanager
     def _noisy(self, relative: float) -> Iterator[None]:
