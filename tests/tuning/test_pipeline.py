@@ -74,6 +74,8 @@ class Paper:
     stretches_fail: str = ""  # by which a confirmation over whole stretches fails
     watched_on: list[WatchOn] = field(default_factory=list)
     granted: list[float] = field(default_factory=list)  # seconds for each comparison of the search
+    resting: bool = False  # no process of a comparison is left
+    rested: list[bool] = field(default_factory=list)  # the same, each time the guard began
 
     def observe(self, trials: Trials, seconds: float, on: WatchOn) -> tuple[Observation, Rhythm]:
         self.watched_on.append(on)
@@ -85,6 +87,7 @@ class Paper:
         self, trials: Trials, plan: Plan, draws: bool, precision: str, seed: int, steps: int, most: float
     ) -> GuardVerdict:
         self.guarded.append((plan, draws, precision, seed, steps))
+        self.rested.append(self.resting)
         if self.unseen:
             return self.unseen.pop(0)
         found = verdict(self.allowed(plan) and (draws or not self.draws_otherwise))
@@ -138,7 +141,11 @@ class PaperBench(ScriptedBench):
 
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
         self._paper.granted.append(seconds)
+        self._paper.resting = False
         return super().compare(a, b, seconds)
+
+    def rest(self) -> None:
+        self._paper.resting = True
 
     def setup(self, plan: Plan) -> float:
         return 0.0
@@ -360,6 +367,12 @@ def test_a_training_whose_draws_noise_changes_is_compared_as_one_with_different_
     result = tune(request(risk=risk), Silent())
     assert [draws for _, draws, *_ in paper.guarded] == judged
     assert result.outcome == ("gain" if len(judged) > 1 else "not-checked")
+
+
+def test_no_process_of_the_search_takes_memory_while_accuracy_is_checked(paper: Paper) -> None:
+    paper.effects = {"bf16": 0.7}
+    assert tune(request(risk="close"), Silent()).outcome == "gain"
+    assert paper.rested == [True]
 
 
 @pytest.mark.parametrize(("risk", "judged"), [("close", [False, True]), ("exact", [False])])

@@ -72,6 +72,10 @@ class ScriptBench:
     def __exit__(self, *_: object) -> None:
         self.live.close()
 
+    def rest(self) -> None:
+        """Keep no process, nor its memory, until the next comparison."""
+        self.live.close()
+
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
         """For the search: as many measurements as the decision needs, at most about ``seconds``."""
         trial = self._timed(lambda: self._compared(a, b, seconds))

@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from .. import safe_files
 from ..inside.job import Job, Perturbation, Sandbox
 from ..launch.chosen import OwnRanks, ranks_of_ours, ranks_of_their_own
 from ..launch.ranks import Rank
@@ -41,7 +40,7 @@ from .workers.stopwatch import Stopwatch
 from .workers.trial_files import TrialFiles
 from .workers.worker import Worker
 from .workers.worker_group import WorkerGroup
-from .workers.worker_output import Output
+from .workers.worker_output import Output, output_into
 
 
 class Trials:
@@ -136,6 +135,7 @@ class Trials:
         heard: Heard | None = None,
         argv: tuple[str, ...] | None = None,
         turn: str = "",
+        at_once: int = 1,
     ) -> Worker:
         """A new worker that trains under ``plan`` from its first step on; if the plan says so, a group of
         them that trains as one, which must have been rehearsed. Raises Refusal if the script's files have
@@ -143,7 +143,7 @@ class Trials:
 
         ``whole``: it gets no requests, and ``finish`` waits for its end. ``heard`` is told every line that
         the script prints, in a thread of its own. ``argv`` stands in for the stage's. ``share_of_epochs`` and
-        ``turn``: as in ``Job``.
+        ``turn``: as in ``Job``. ``at_once``: workers that will wait for each other in memory.
         """
         self.check_sources()
         job = Job(
@@ -156,6 +156,7 @@ class Trials:
             traced=traced,
             perturbation=perturbation,
             doubled=doubled,
+            frees_gpu=self.starts.room.is_short_for(at_once),
             closely=closely,
             whole=whole,
             share_of_epochs=share_of_epochs,
@@ -287,14 +288,9 @@ class Trials:
 
     def _output(self) -> Output:
         """The output of the next worker, and what it reads."""
+        where = Output(stdout_to_stderr=self.stage.stdout_to_stderr)
+        if self.folder is not None:
+            check_room(self.aside)
+            where = output_into(self.folder, f"worker-{self._count:03}")
         given = self._standard_input.give()
-        return replace(self._where(), given=given, stands_in=self._standard_input.stands_in)
-
-    def _where(self) -> Output:
-        if self.folder is None:
-            return Output(stdout_to_stderr=self.stage.stdout_to_stderr)
-        safe_files.make_folder(self.folder)
-        for folder in (self.folder, self.aside):
-            check_room(folder)
-        name = f"worker-{self._count:03}"
-        return Output(self.folder / f"{name}.stdout", self.folder / f"{name}.stderr")
+        return replace(where, given=given, stands_in=self._standard_input.stands_in)

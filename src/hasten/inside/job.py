@@ -130,6 +130,7 @@ class Job:
     doubled: bool = False  # compute in float64 what the script computes in float32
     strict: bool = False  # a technique that does not apply ends the run
     module: bool = False  # argv[0] names a module, as with python -m
+    frees_gpu: bool = False  # after requested steps, give back GPU memory that no tensor uses
     closely: bool = False  # time the lines at which steps wait, and phases on the GPU itself
     whole: bool = False  # train to the end like `hasten run`, and only then send a summary
     ranks: Ranks | None = None  # None: it trains alone, or handles ranks itself

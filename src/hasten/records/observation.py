@@ -151,7 +151,7 @@ class Processors:
 class GpuMemory:
     """The most GPU memory that the training's tensors took (``allocated_bytes``), and that torch reserved for
     them (``reserved_bytes``, its cache included); ``retries``: how often the cache was emptied to make
-    room.
+    room; ``available_bytes``: what other programs leave of the GPU's memory, None where that is unknown.
     """
 
     device: str  # "cuda:0"
@@ -159,6 +159,7 @@ class GpuMemory:
     allocated_bytes: int
     reserved_bytes: int
     retries: int
+    available_bytes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -150,6 +150,7 @@ class _Tune:
             remembering = self._remembering(logged, earlier)
             bounds = Bounds.seen(facts)
             search, longer = self._searched(candidates, remembering, length, keeping, bounds)
+            bench.rest()
             keeping.found(search.found)
             short = self.budget.too_little(search.plan, ("any",)).seen
             accuracy = self._accuracy(facts)

@@ -89,8 +89,27 @@ def test_batches_made_before_a_pause_are_not_timed(cycle: int, untimed: int) -> 
     ahead = Plan({"loader_workers": {"count": 2}})
     bench_over(trials, Rhythm(0, 0, cycle, 0.01)).compare(BASELINE, ahead, 1)
     plain, made_ahead = trials.workers
-    assert f"loader_workers x {untimed}" not in [*plain.log, made_ahead.log[1]]
-    assert made_ahead.log[3:-1:3] == [f"loader_workers x {untimed}"] * 4
+    assert plain.taken == made_ahead.taken - 4 * untimed
+    timed = int(plain.log[3].split()[-1])
+    assert made_ahead.log[3:-1:2] == [f"loader_workers x {untimed + timed}"] * 4
+
+
+def test_a_step_that_reserves_gpu_memory_again_is_not_timed() -> None:
+    trials = PaperTrials()
+    trials.starts.room.failed("torch.OutOfMemoryError: CUDA out of memory")
+    bench_over(trials).compare(BASELINE, FAST, 1)
+    for worker in trials.workers:
+        assert worker.log[3:-1:2][:4] == [f"{worker.plan.label} x {BLOCK + 1}"] * 4
+
+
+def test_after_a_process_ran_out_of_gpu_memory_the_next_two_leave_each_other_theirs() -> None:
+    out_of_memory = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.07 GiB"
+    trials = PaperTrials(length=3, how="raised", detail=out_of_memory)
+    bench = bench_over(trials)
+    failed = bench.compare(BASELINE, FAST, 1)
+    assert failed.ratio is None
+    assert "OutOfMemoryError" in str(failed.failure)
+    assert trials.starts.room.is_short_for(2)
 
 
 def test_within_a_pair_the_two_take_turns_that_cancel_a_drift() -> None:

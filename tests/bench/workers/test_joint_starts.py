@@ -73,6 +73,19 @@ def test_the_order(tmp_path: Path, how: Any, names: str, expected: list[str]) ->
     assert not list(tmp_path.iterdir())
 
 
+def test_where_a_gpu_is_too_small_for_all_they_start_in_turn(tmp_path: Path) -> None:
+    starts = Starts(lambda: str(tmp_path))
+    starts.how = "together"
+    starts.room.failed("torch.OutOfMemoryError: CUDA out of memory")
+    together, in_turn = Starts(), starts
+    together.how = "together"
+    assert in_turn.seconds(5.0, 2) > together.seconds(5.0, 2)
+    log: list[str] = []
+    with ExitStack() as stack:
+        brought(starts, "a b c", log, stack)
+    assert log[: len(IN_TURN)] == IN_TURN
+
+
 @pytest.mark.parametrize("how", ["one by one", "in turn", "together"])
 def test_none_outlives_one_that_fails(tmp_path: Path, how: Any) -> None:
     log: list[str] = []

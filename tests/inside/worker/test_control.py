@@ -27,8 +27,8 @@ class Coordinator:
     """Both ends of a conversation; a step's end blocks until a request lets the training go on."""
 
     def __init__(self) -> None:
-        ours, theirs = socket.socketpair()
-        self.wire = Wire(ours)
+        self.socket, theirs = socket.socketpair()
+        self.wire = Wire(self.socket)
         self.asked: list[Message] = []
         self.worker = Conversation(Wire(theirs), self._answer)
 
@@ -112,6 +112,26 @@ def test_a_question_is_answered_before_the_training_goes_on(coordinator: Coordin
     coordinator.worker.step_ended(step())
     assert coordinator.asked == [ShowProofs(), Observe()]
     assert [type(coordinator.hears()) for _ in range(3)] == [StepsDone, Proofs, Proofs]
+
+
+def test_it_rests_before_the_coordinator_hears_of_steps_and_answers(coordinator: Coordinator) -> None:
+    """The coordinator may stop its process as soon as it has heard."""
+    unheard: list[int] = []
+
+    def rests() -> None:
+        try:
+            unheard.append(len(coordinator.socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)))
+        except BlockingIOError:
+            unheard.append(0)
+
+    coordinator.worker._rests = rests
+    coordinator.sends(TrainSteps(1))
+    coordinator.worker.step_ended(step())
+    assert unheard == [0]
+    coordinator.hears()
+    coordinator.sends(ShowProofs(), TrainSteps(2))
+    coordinator.worker.step_ended(step())
+    assert unheard == [0, 0, 1], "once for the step, once for the answer, which come before it trains on"
 
 
 def test_a_worker_whose_coordinator_is_gone_ends(coordinator: Coordinator) -> None:

@@ -113,6 +113,7 @@ class PairsBench:
             failure = str(over) if len(done) < 2 else without_effect(done[-1].proofs) or None
         except (MeasureFailed, PlanRefused, WorkerError) as error:
             failure = str(error)
+        self._trials.starts.room.failed(failure or "")
         done = [*undisturbed_pairs(done)]
         log_ratios = [pair.log_ratio for pair in done]
         lasting = max((pair.lasting_seconds for pair in done), default=0.0)
@@ -160,7 +161,7 @@ class PairsBench:
         return found
 
     def _worker(self, plan: Plan, turn: str = "") -> Worker:
-        return self._trials.worker(plan, turn=turn)
+        return self._trials.worker(plan, turn=turn, at_once=2)
 
     def _fitting_pair(self, a: Plan, b: Plan, a_first: bool) -> Pair:
         """A pair; if the script turns out to be too short for it, one with shorter blocks. A changed training
@@ -281,11 +282,12 @@ class PairsBench:
         worker.pause()
 
     def _block(self, worker: Worker, ahead: int) -> Block | None:
-        """One timed block. ``ahead`` batches may have been made for free before it was stopped."""
+        """One timed block. ``ahead`` batches may have been made for free, or GPU memory given back, before."""
+        untimed = self._rhythm.cycle * math.ceil(ahead / self._rhythm.cycle)
+        if self._trials.starts.room.is_short_for(2):
+            untimed = max(untimed, self._rhythm.cycle)
         worker.resume()
-        if ahead:
-            worker.steps(self._rhythm.cycle * math.ceil(ahead / self._rhythm.cycle))
-        steps = worker.steps(self._block_steps)
+        steps = worker.steps(untimed + self._block_steps)[untimed:]
         worker.pause()
         why_not = spoilt(steps, self._rhythm)
         if why_not:

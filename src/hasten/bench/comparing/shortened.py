@@ -155,7 +155,7 @@ class ShortenedBench(StretchBench):
 
     # ---- workers
     def _worker(self, plan: Plan, turn: str = "") -> Worker:
-        return self._trials.worker(plan, share_of_epochs=self.share, turn=turn)
+        return self._trials.worker(plan, share_of_epochs=self.share, turn=turn, at_once=2)
 
     def _few(self, worker: Worker) -> int:
         """Also notes the loaders: this is called before each look for a part of the run."""

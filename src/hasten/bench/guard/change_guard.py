@@ -38,9 +38,9 @@ def guard_change(trials: Trials, plan: Plan, changing: Sequence[str], seed: int,
     try:
         trials.rehearse(plan)
         with ExitStack() as stack:
-            reference = stack.enter_context(trials.worker(BASELINE, seed=seed, traced=True))
+            reference = stack.enter_context(trials.worker(BASELINE, seed=seed, traced=True, at_once=2))
             reference.wait_started()
-            candidate = stack.enter_context(trials.worker(plan, seed=seed, traced=True))
+            candidate = stack.enter_context(trials.worker(plan, seed=seed, traced=True, at_once=2))
             candidate.wait_started()
             reference.steps(_SETTLED - 1)
             plain = _shapes_in(reference)

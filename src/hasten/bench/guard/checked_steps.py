@@ -21,6 +21,7 @@ from ..workers.ending import PlanRefused, ScriptEnded, ScriptOver
 from ..workers.limit import Limit
 from ..workers.worker import Worker
 
+MOST_AT_ONCE = 8  # workers of a closer look
 LEAST_STEPS = 20  # over which a training is compared: fewer are not enough
 _SLOWER = 1.3  # times the steps so far: how long coming ones may take if disturbed
 
@@ -73,7 +74,9 @@ def started(
 
     def start(plan: Plan, noise: Perturbation | None, turn: str) -> Worker:
         begun_with = process_part(plan) if before else plan
-        return trials.worker(begun_with, seed=seed, traced=True, perturbation=noise, turn=turn)
+        return trials.worker(
+            begun_with, seed=seed, traced=True, perturbation=noise, turn=turn, at_once=MOST_AT_ONCE
+        )
 
     plans = iter([plan for plan, _ in wanted])
     starts = [partial(start, *one) for one in wanted]

@@ -23,7 +23,7 @@ from ..trials import Trials
 from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
 from ..workers.worker import Worker
 from .amplified import More, by_more_baselines
-from .checked_steps import Check, Watched, started, watch
+from .checked_steps import MOST_AT_ONCE, Check, Watched, started, watch
 from .departures import gradient_departures
 from .judging import apart_before, steps_to_leave, verdict_on
 from .single_steps import ROUNDING, TURNED
@@ -57,6 +57,7 @@ def guard(
         if before:
             trainings = three_trainings(trials, plan, draws, precision, seed, steps, before)
     except (PlanRefused, ScriptOver, WorkerError) as error:
+        trials.starts.room.failed(str(error))
         return not_checked(error)
     took = trials.limit.clock() - began
     with trials.limit.ending(most - took):
@@ -169,7 +170,8 @@ def _in_float64(trials: Trials, seed: int, stack: ExitStack) -> list[Worker]:
     if trials.stage.own_ranks is not None:
         return []
     try:
-        exact = stack.enter_context(trials.worker(BASELINE, seed=seed, traced=True, doubled=True))
+        one = trials.worker(BASELINE, seed=seed, traced=True, doubled=True, at_once=MOST_AT_ONCE)
+        exact = stack.enter_context(one)
         exact.wait_started()
     except (PlanRefused, ScriptOver, WorkerError):
         return []

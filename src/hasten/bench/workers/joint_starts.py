@@ -18,28 +18,32 @@ from contextlib import ExitStack, suppress
 from typing import Literal
 
 from ...records.facts import Facts
+from .gpu_room import GpuRoom
 from .worker import Worker
 
 _MORE = {"one by one": 1.0, "in turn": 0.3, "together": 0.2}  # of a start, that one more worker takes
 _ROOMY = 8  # cores
 _SLOWED = 1.6  # times as long as alone: too much was computed before the worker's turn
 
+How = Literal["one by one", "in turn", "together"]
 Start = Callable[[str], Worker]
 """(its turn, see ``Job``) -> a worker that begins."""
 
 
 class Starts:
-    """``alone``: seconds of a start that nothing else slows down, once known."""
+    """``alone``: seconds of a start that nothing else slows down, once known. ``room``: on a GPU."""
 
     def __init__(self, folder: Callable[[], str] = tempfile.gettempdir) -> None:
         """``folder``: visible to all workers."""
         self._folder = folder
-        self.how: Literal["one by one", "in turn", "together"] = "one by one"
+        self.room = GpuRoom()
+        self.how: How = "one by one"
         self.alone = 0.0
 
     def know(self, facts: Facts) -> None:
         """The script was watched: decide how its workers start."""
         self.alone = facts.observation.start_seconds
+        self.room.know(facts.observation.gpu_memory)
         cores = facts.machine.usable_cpus
         if facts.devices == {"cuda"} and cores >= _ROOMY:
             self.how = "together"
@@ -48,7 +52,11 @@ class Starts:
 
     def seconds(self, one: float, count: int) -> float:
         """What ``count`` starts take if one alone takes ``one``."""
-        return one * (1 + (count - 1) * _MORE[self.how])
+        return one * (1 + (count - 1) * _MORE[self._how_for(count)])
+
+    def _how_for(self, count: int) -> How:
+        """Together, each would hold on the GPU what its first step needs."""
+        return "in turn" if self.how == "together" and self.room.is_short_for(count) else self.how
 
     def bring(
         self, starts: Sequence[Start], stack: ExitStack, then: Callable[[Worker], object]
@@ -58,13 +66,14 @@ class Starts:
 
         def begin(count: int) -> None:
             while len(begun) < min(count, len(starts)):
-                turn = self._turn(stack) if begun and self.how == "in turn" else ""
+                turn = self._turn(stack) if begun and self._how_for(len(starts)) == "in turn" else ""
                 begun.append((stack.enter_context(starts[len(begun)](turn)), turn))
 
         workers = []
         for number in range(len(starts)):
             began = time.monotonic()
-            begin({"one by one": number + 1, "in turn": number + 2, "together": len(starts)}[self.how])
+            how = self._how_for(len(starts))
+            begin({"one by one": number + 1, "in turn": number + 2, "together": len(starts)}[how])
             worker, turn = begun[number]
             _end_wait(turn)
             worker.wait_started()

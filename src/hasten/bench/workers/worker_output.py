@@ -11,6 +11,7 @@ from typing import IO
 from ... import safe_files
 from ...errors import UnsafeFile
 from ...launch.standard_input import Given
+from ...lost_writes import check_room
 from .listening import Heard
 
 
@@ -27,6 +28,13 @@ class Output:
     heard: Heard | None = None
     given: Given | None = None
     stands_in: str = ""
+
+
+def output_into(folder: Path, name: str) -> Output:
+    """Into two files named after ``name``. Raises HastenError if the disk is full."""
+    safe_files.make_folder(folder)
+    check_room(folder)
+    return Output(folder / f"{name}.stdout", folder / f"{name}.stderr")
 
 
 def keep_ends(path: Path, most: int = 2**20) -> None:

@@ -1,4 +1,4 @@
-"""How much GPU memory a training uses."""
+"""How much GPU memory a training uses, and giving back what it does not need between two steps."""
 
 from __future__ import annotations
 
@@ -22,10 +22,20 @@ def gpu_memory(torch: ModuleType, devices: Iterable[Device]) -> tuple[GpuMemory,
 
 def _of(cuda: ModuleType, device: Device) -> GpuMemory:
     counts = cuda.memory_stats(device)
+    free, _ = cuda.mem_get_info(device)
     return GpuMemory(
         device=str(device),
         total_bytes=cuda.get_device_properties(device).total_memory,
         allocated_bytes=counts["allocated_bytes.all.peak"],
         reserved_bytes=counts["reserved_bytes.all.peak"],
         retries=counts["num_alloc_retries"],
+        available_bytes=free + counts["reserved_bytes.all.current"],
     )
+
+
+def free_cache(torch: ModuleType) -> None:
+    """Give GPU memory that no tensor uses back to the driver, for other processes. The next step reserves it
+    again, and takes longer.
+    """
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()

@@ -44,11 +44,20 @@ class Conversation:
     ``answer`` handles every request except TrainSteps.
     """
 
-    def __init__(self, wire: Wire, answer: Answer, sources: Callable[[], Sequence[str]] = tuple) -> None:
-        """``sources``: files of the script's modules that were not reported yet."""
+    def __init__(
+        self,
+        wire: Wire,
+        answer: Answer,
+        sources: Callable[[], Sequence[str]] = tuple,
+        rests: Callable[[], object] = lambda: None,
+    ) -> None:
+        """``sources``: files of the script's modules that were not reported yet. ``rests`` is called when
+        something is done, before the coordinator hears of it: it may stop us then, and let another train.
+        """
         self._wire = wire
         self._answer = answer
         self._sources = sources
+        self._rests = rests
         self._left = 0
         self._batch: list[RawStep] = []
         self._started = False
@@ -99,6 +108,7 @@ class Conversation:
 
     def _report(self) -> None:
         self._started = True
+        self._rests()
         self._wire.send(StepsDone(step_records(self._batch), tuple(self._sources())))
         self._batch = []
 
@@ -106,7 +116,9 @@ class Conversation:
         if isinstance(request, TrainSteps):
             self._left = request.count
         else:
-            self._wire.send(self._answer(request))
+            answer = self._answer(request)
+            self._rests()
+            self._wire.send(answer)
 
 
 def step_records(steps: Sequence[RawStep]) -> tuple[Step, ...]:

@@ -15,6 +15,7 @@ from ...records.trial import Proof
 from .. import script_side
 from ..internals.parts import TorchLacks, check
 from ..job import AHEAD, CLOCKS, Job
+from ..observing.gpu_memory import free_cache
 from ..observing.observer import RawStep, clock
 from ..process.wire import Wire
 from ..random_state import seed_before_imports
@@ -65,7 +66,8 @@ class Worker:
         self._thread = TrainingThread()
         self._sources = SourceFiles(job.argv[0], job.module)
         wire = Wire.from_descriptor(job.descriptor) if job.descriptor is not None else None
-        self._conversation = Conversation(wire, self._answer, self._sources.new) if wire is not None else None
+        talk = self._answer, self._sources.new, self._rests
+        self._conversation = Conversation(wire, *talk) if wire is not None else None
         self._wire = wire
         self._own_groups = OwnGroups(job)
         self._kept = KeptRun(job, self._seams, self._sources)
@@ -200,6 +202,10 @@ class Worker:
     def _child_came(self, name: str) -> None:
         if self._conversation is not None:
             self._conversation.child_came(name)
+
+    def _rests(self) -> None:
+        if self._job.frees_gpu and self._instruments is not None:
+            free_cache(self._instruments.training.torch)
 
     # ---- what the script says
     def step_said(self) -> None:
