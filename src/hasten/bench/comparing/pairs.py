@@ -282,7 +282,7 @@ class PairsBench:
         worker.pause()
 
     def _block(self, worker: Worker, ahead: int) -> Block | None:
-        """One timed block. ``ahead`` batches may have been made for free, or GPU memory given back, before."""
+        """One timed block. ``ahead`` batches may have been made for free before, or GPU memory given back."""
         untimed = self._rhythm.cycle * math.ceil(ahead / self._rhythm.cycle)
         if self._trials.starts.room.is_short_for(2):
             untimed = max(untimed, self._rhythm.cycle)

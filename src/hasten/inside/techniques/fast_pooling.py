@@ -45,6 +45,7 @@ class FastPooling(Technique):
     layer = "application"
     risk = "exact"
     scope = "live"
+    devices = frozenset({"cpu"})
     restarts = True
 
     def __init__(self) -> None:
