@@ -74,6 +74,7 @@ class Paper:
     stretches_fail: str = ""  # by which a confirmation over whole stretches fails
     watched_on: list[WatchOn] = field(default_factory=list)
     granted: list[float] = field(default_factory=list)  # seconds for each comparison of the search
+    late: Mapping[str, int] = field(default_factory=dict)
     resting: bool = False  # no process of a comparison is left
     rested: list[bool] = field(default_factory=list)  # the same, each time the guard began
 
@@ -143,6 +144,9 @@ class PaperBench(ScriptedBench):
         self._paper.granted.append(seconds)
         self._paper.resting = False
         return super().compare(a, b, seconds)
+
+    def wait_for(self, shows_after: Mapping[str, int]) -> None:
+        self._paper.late = shows_after
 
     def rest(self) -> None:
         self._paper.resting = True

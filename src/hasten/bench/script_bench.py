@@ -4,7 +4,7 @@ processes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ..errors import WorkerError
@@ -42,6 +42,7 @@ LEAST_PAIRS = 3
 _SLOW_SETUP_SECONDS = 25.0
 # times as long in a later process, which finds the compiled code kept: seen, 2.1 s instead of 8.2
 _AGAIN = 0.5
+_LATE = 2  # times the wait until something shows: it may take half of what is left, not more
 
 
 class ScriptBench:
@@ -71,6 +72,10 @@ class ScriptBench:
 
     def __exit__(self, *_: object) -> None:
         self.live.close()
+
+    def wait_for(self, shows_after: Mapping[str, int]) -> None:
+        """Techniques that have something to gain only after so many steps are compared then."""
+        self.live.shows_after = shows_after
 
     def rest(self) -> None:
         """Keep no process, nor its memory, until the next comparison."""
@@ -164,7 +169,8 @@ class ScriptBench:
         if method == "pairs":
             return first + LEAST_PAIRS * (self._pair_seconds + setup)
         starts = self.live.starts(a) * (self._start_seconds + setup)
-        return first + starts + self.live.least_steps(a) * self._step_seconds
+        late = self.live.seconds_until_it_shows(a, b, self._step_seconds)
+        return first + starts + self.live.least_steps(a) * self._step_seconds + _LATE * late
 
     def seek(self, a: Plan, b: Plan, seconds: float) -> Seen | Unseen:
         self.live.close()

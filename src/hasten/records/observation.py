@@ -64,7 +64,8 @@ class Loader:
 class Optimizer:
     """One of the script's optimizers. ``parameters``: those that get gradients. ``distinct_groups``: how many
     groups would be left if those with equal hyperparameters were merged; ``why_not_merged``: why they cannot
-    be, "" if they can.
+    be, "" if they can. ``kept``: the share of an average of gradients that a step keeps, 0 where there is
+    none; ``silent``: how many numbers had a gradient of zero, on the CPU.
     """
 
     name: str
@@ -78,6 +79,8 @@ class Optimizer:
     distinct_groups: int = 1
     why_not_merged: str = ""
     stepped: bool = True  # it has made a step
+    kept: float = 0.0
+    silent: int = 0
 
 
 @dataclass(frozen=True)
@@ -185,6 +188,7 @@ class Observation:
     backends: tuple[str, ...] = ()  # of torch.compile, from other packages
     obstacles: tuple[str, ...] = ()  # why nothing can be switched in this training
     gpu_memory: tuple[GpuMemory, ...] = ()
+    tiny_seconds: float = 0.0  # what a product with a number below 1.2e-38 takes longer, in one thread
     run: WatchedRun | None = None  # where the wall clock went, as far as the run was watched
     padding: float | None = None  # share of sequences' columns that are padding; None: not checked
     operators: int | None = None  # in a backward pass; None: not counted

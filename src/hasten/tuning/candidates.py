@@ -70,6 +70,12 @@ def choose(
     return candidates, refused
 
 
+def shown_late(candidates: Sequence[Candidate], facts: Facts) -> dict[str, int]:
+    """Techniques that have nothing to gain at first, with the steps before they have."""
+    found = {one.technique.name: one.technique.shows_after(facts) for one in candidates}
+    return {name: steps for name, steps in found.items() if steps}
+
+
 def _candidate(
     technique: type[Technique],
     facts: Facts,
@@ -221,14 +227,15 @@ def _needs_processes(technique: type[Technique]) -> bool:
 
 def _turn(
     technique: type[Technique], causes: Sequence[Cause], carries: bool
-) -> tuple[bool, bool, float, bool, bool, int]:
-    """Sort key: by what the causes suggest, most expensive first, with what is slow to set up at the end of
-    that. What needs new processes comes after everything live or, if it answers the most expensive cause,
-    after what is live for that cause; what ``carries`` others comes before others like it, which may exclude
-    those.
+) -> tuple[bool, int, float, bool, bool, int]:
+    """Sort key: by what the causes suggest, most expensive first, with what is slow to set up, or to show, at
+    the end of that. What needs new processes comes after everything live or, if it answers the most expensive
+    cause, after what is live for that cause; what ``carries`` others comes before others like it, which may
+    exclude those.
     """
     shares = [cause.share for cause in causes if technique.name in cause.techniques]
     share, largest = max(shares, default=0.0), max((cause.share for cause in causes), default=0.0)
     fresh = technique.scope != "live"
     late = fresh and (share < largest or share < LARGE_SHARE)
-    return (late, technique.slow_to_set_up, -share, fresh, not carries, list(CATALOG).index(technique.name))
+    slow = technique.slow_to_set_up + 2 * technique.slow_to_show
+    return (late, slow, -share, fresh, not carries, list(CATALOG).index(technique.name))

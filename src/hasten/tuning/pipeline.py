@@ -38,7 +38,7 @@ from .accuracy import Accuracy, Held, too_late
 from .bounds import Bounds
 from .budget import Budget
 from .candidate import Candidate
-from .candidates import choose
+from .candidates import choose, shown_late
 from .comparisons import Comparisons
 from .conclusion import Found, conclude, too_early, unconfirmed, versions_of
 from .confirming import beside, failed_with, fallback, left_out, next_best, settled, without_evaluations
@@ -144,6 +144,7 @@ class _Tune:
             logged = LoggedBench(bench, self.trials, self.workspace, self.journal)
             earlier = self._earlier(facts, logged)
             self.allowance.divide(facts.observation, rhythm, bench, earlier.seconds)
+            bench.wait_for(shown_late(candidates, facts))
             quiet.patience = self.budget.patience
             length = ScriptLength(rhythm.steps_in_all)
             keeping = keeping_for(self.request, self.workspace, facts, self.sources)

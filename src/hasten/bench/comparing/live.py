@@ -8,9 +8,9 @@ the trial continues in the next one.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from statistics import fmean
+from statistics import fmean, median
 
 from ...errors import WorkerError
 from ...inside.techniques.catalog import changing, starts_after
@@ -31,6 +31,7 @@ from .steps import Block, Rhythm, measure, spoilt
 _BLOCKS, _TIMED_IF_SLOW = 4, 1  # of an ABBA block, and cycles of each
 _SETTLING_CYCLES = 3  # untimed, the first time a worker trains under a plan
 _WARMUP_STEPS = 10
+_RECENT = 20  # steps
 _PATIENCE, _LEAST_PATIENCE = 2, 40.0  # times a comparison's seconds, and seconds: for b's set-up
 _EMPTY_WORKERS = 3  # in a row that ended without one ABBA block: the script is too short
 
@@ -52,6 +53,7 @@ class LiveBench:
         self._take(rhythm)
         self._worker: Worker | None = None
         self._settled: set[Plan] = set()
+        self.shows_after: Mapping[str, int] = {}  # steps after which techniques have something to gain
 
     def _take(self, rhythm: Rhythm) -> None:
         self._rhythm = rhythm
@@ -107,6 +109,19 @@ class LiveBench:
         """Processes that a comparison with ``plan`` starts at least."""
         return self._processes - self.has_worker_for(plan)
 
+    def late(self, a: Plan, b: Plan) -> int:
+        """Steps before there is anything to compare: what differs may only show after so many."""
+        names = {*a.techniques, *b.techniques}
+        differing = [name for name in names if a.techniques.get(name) != b.techniques.get(name)]
+        return min((self.shows_after.get(name, 0) for name in differing), default=0)
+
+    def seconds_until_it_shows(self, a: Plan, b: Plan, step_seconds: float) -> float:
+        """Before the two are compared. ``step_seconds``: where no worker is under way that tells."""
+        late, seen = self.late(a, b), self._worker.history if self._worker and self.has_worker_for(a) else ()
+        if seen:
+            step_seconds = median(step.seconds for step in seen[-_RECENT:])
+        return max(0, late - len(seen)) * step_seconds
+
     def least_steps(self, plan: Plan) -> int:
         """Steps that a comparison with ``plan`` trains at least."""
         warmup = self.starts(plan) * (1 + self._warmup_steps)
@@ -147,6 +162,7 @@ class LiveBench:
         if not self._block_steps:
             raise TrialFailed(self._rhythm.too_short(_BLOCKS, self._untimed, _TIMED_IF_SLOW))
         worker = self._ready_worker(process_part(a))
+        self._train_until(self.late(a, b), worker, a)
         order = (a, b, b, a) if comparison.gathered % 2 == 0 else (b, a, a, b)
         logs, contended = {a: 0.0, b: 0.0}, False
         blocks: list[tuple[Plan, Block]] = []
@@ -164,6 +180,17 @@ class LiveBench:
         for plan, block in blocks:
             (comparison.blocks_b if plan == b else comparison.blocks_a).append(block)
         return logs[b] - logs[a], contended
+
+    def _train_until(self, late: int, worker: Worker, plan: Plan) -> None:
+        length, missing = self._ends.script_steps, late - len(worker.history)
+        if length is not None and late + _BLOCKS * self._block_steps > length:
+            raise TrialFailed(f"it can gain something after {late:,} steps, and the script takes {length:,}")
+        if missing > 0:
+            self._note(worker)
+            if why_not := worker.switch(plan):
+                raise TrialFailed(why_not)
+            with self._trials.stopwatch.on("settling"):
+                worker.steps(missing)
 
     def _block(self, worker: Worker, plan: Plan, comparison: Comparison, is_b: bool) -> Block | None:
         self._note(worker)

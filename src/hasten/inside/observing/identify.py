@@ -28,6 +28,7 @@ from ..samples.resizing import resizes
 from .layout import lies_channels_last
 from .parameter_groups import distinct_groups, why_not_merged
 from .repeated_blocks import repeated_blocks
+from .tiny_numbers import kept_share, silent
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -119,6 +120,8 @@ def describe_optimizer(torch: ModuleType, optimizer: TorchOptimizer, stepped: bo
         why_not_merged=why_not_merged(torch, optimizer),
         devices=tuple(sorted({str(p.device) for p in parameters})),
         stepped=stepped,
+        kept=kept_share(optimizer),
+        silent=silent(parameters),
     )
 
 

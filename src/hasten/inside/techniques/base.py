@@ -66,6 +66,7 @@ class Technique:
     not_tried: ClassVar[str] = ""  # why tune does not try it unless asked; "" if it does
     steadies: ClassVar[bool] = False  # makes steps more even: on during the search, judged at its end
     slow_to_set_up: ClassVar[bool] = False  # a trial costs as much as several others': tried after them
+    slow_to_show: ClassVar[bool] = False  # see ``shows_after``: tried after what shows at once
     jointly: ClassVar[bool] = False  # costs little if it does not help: tried first, together with others
     parts: ClassVar[tuple[str, ...]] = ("steps",)  # parts of a run (``records.whole_run``) that it shortens:
     # if there are others than steps, it is compared over whole stretches of a run, usually epochs
@@ -157,6 +158,13 @@ class Technique:
         as LD_PRELOAD hold only what this technique adds.
         """
         return {}
+
+    @classmethod
+    def shows_after(cls, facts: Facts) -> int:
+        """Steps before there is anything for it to gain, if that is not so from the start: it is compared
+        then.
+        """
+        return 0
 
     @classmethod
     def starts_after(cls, settings: Settings) -> int:

@@ -28,6 +28,7 @@ from ..observing.remembered import Remembered
 from ..observing.run_parts import watch_parts
 from ..observing.saves import count_saves
 from ..observing.timeline import Timeline
+from ..observing.tiny_numbers import extra_seconds
 from ..observing.trainings import Trainings
 from ..observing.uses import Uses
 from ..seams import Seams
@@ -262,5 +263,6 @@ class Instruments:
             padding=self.hooks.padding.share(),
             operators=self.hooks.operators.usual(),
             processors=self._processors.found() if self._processors is not None else None,
+            tiny_seconds=extra_seconds(torch) if any("cpu" in root.devices for root in roots) else 0.0,
             gpu_memory=gpu_memory(torch, (torch.device(name) for root in roots for name in root.devices)),
         )
