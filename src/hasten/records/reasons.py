@@ -52,6 +52,7 @@ class Reason:
     names: tuple[str, ...] = ()  # techniques that were tried as one
     along: Plan = BASELINE  # what was tried along with the technique
     parts: tuple[str, ...] = ()  # for which whole stretches of a run were compared
+    late: int = 0  # the first step of those that were compared, where there is nothing to gain before
     guard: GuardVerdict | None = None  # the verdict that removed it
     budget: float | None = None  # a budget that would keep what is "too late"; None if none can be named
 

@@ -29,6 +29,7 @@ _PARTS: Mapping[PartName, str] = {
     "hasten": "hasten itself",
     "start": "start",
     "steps": "steps",
+    "later steps": "what becomes slower in later steps",
     "epoch ends": "evaluations and new epochs",
     "tail": "after the last step",
     "set-up": "set-up",

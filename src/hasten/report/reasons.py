@@ -65,6 +65,8 @@ def _over_words(reason: Reason) -> str:
     """What plans were compared over, if not steps."""
     if reason.parts == ("start",):
         return " in the time to the first step"
+    if reason.late:
+        return f" from about step {reason.late:,} on"
     return f" over whole stretches of the run, {parts_words(reason.parts)} included" if reason.parts else ""
 
 

@@ -16,13 +16,14 @@ _SETUP_WORTH_A_WORD = 1.0  # seconds
 def reason_of(trial: Trial, kept: bool, decision: Decision = "") -> Reason:
     """What was found, what a reader of the number should know, and what was decided."""
     if trial.failure is not None:
-        return Reason("failed", decision, failure=trial.failure, parts=trial.parts)
+        return Reason("failed", decision, failure=trial.failure, parts=trial.parts, late=trial.late)
     gained = kept or (trial.never_pays and gains(trial.ratio))
     found = Reason(
         decision=decision,
         set_up=_set_up(trial, gained),
         parts=trial.parts,
-        remarks=tuple(proof.remark for proof in trial.proofs if proof.remark),
+        late=trial.late,
+        remarks=tuple(one.remark for one in trial.proofs if one.remark and _differs(trial, one.technique)),
     )
     if gained:
         return replace(found, found="gain")
@@ -31,6 +32,10 @@ def reason_of(trial: Trial, kept: bool, decision: Decision = "") -> Reason:
     if is_slower(trial.ratio):
         return replace(found, found="slower")
     return replace(found, found="no gain", resolution=resolution_of(trial.ratio))
+
+
+def _differs(trial: Trial, name: str) -> bool:
+    return trial.a.techniques.get(name) != trial.b.techniques.get(name)
 
 
 def _set_up(trial: Trial, gained: bool) -> SetUp | None:

@@ -9,11 +9,11 @@ from ..bench.comparing.epoch_ends import EpochEnds, Kind
 from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
 from ..records.result import TuneResult
-from ..records.run_forecast import Assumed, RunForecast, RunLength
+from ..records.run_forecast import Assumed, RunForecast, RunLength, Span
 from ..records.trial import Ratio, Trial
 from ..records.whole_run import WatchedRun
 from .run_ends import Between, Ends, Tail
-from .run_forecast import Measured, forecast
+from .run_forecast import Measured, Slower, forecast
 from .run_length import length_of
 from .run_paces import EVEN, Paces, paces_of
 
@@ -47,6 +47,7 @@ def forecast_of(
             tail=tail_of(ends, result.plan, between) if length.steps else None,
             paces=later_paces(ends, result.plan, trial, ratio),
             command_seconds=command_seconds,
+            slower=slower_of(result),
         ),
         result.tune_seconds,
     )
@@ -91,6 +92,18 @@ def tail_of(ends: EpochEnds, plan: Plan, between: Mapping[Kind, Between]) -> Tai
     evaluations = [one for kind, one in between.items() if evaluated and kind.evaluated and one.planned.later]
     saved = max((one.plain.each - one.planned.each for one in evaluations), default=0.0)
     return Tail(Ends.under(BASELINE, ends.tails), Ends.under(plan, ends.tails), saved)
+
+
+def slower_of(result: TuneResult) -> tuple[Slower, ...]:
+    """What the plan saves in later steps alone: the confirmation timed earlier ones."""
+    last = {row.technique: row for row in result.tried if row.reason.late and row.ratio is not None}
+    found = []
+    for name, row in last.items():
+        if name in result.plan.techniques and row.ratio is not None and row.against_seconds is not None:
+            shares = (1 - row.ratio.value, 1 - row.ratio.high, 1 - row.ratio.low)
+            seconds = Span(*(max(0.0, row.against_seconds * share) for share in shares))
+            found.append(Slower(row.reason.late, seconds))
+    return tuple(found)
 
 
 def later_paces(ends: EpochEnds, plan: Plan, trial: Trial, ratio: Ratio) -> Paces:

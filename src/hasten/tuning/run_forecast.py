@@ -36,6 +36,21 @@ STEPS = 1000  # that are reported if neither run nor epoch is known
 
 
 @dataclass(frozen=True)
+class Slower:
+    """Plain steps take ``seconds`` longer ``after`` so many; under the plan they do not."""
+
+    after: int
+    seconds: Span
+
+    def part(self, steps: int) -> ForecastPart:
+        """In a training of so many steps."""
+        count, each = max(0, steps - self.after), self.seconds
+        return ForecastPart(
+            "later steps", Span(count * each.value, count * each.low, count * each.high), NOTHING
+        )
+
+
+@dataclass(frozen=True)
 class Measured:
     """What a tune knows about a run. ``ratio`` is the claim: the plan's time over plain's. ``plain`` and
     ``planned``: the processes of its pairs, in order. ``start_seconds``: of a plain process that started
@@ -58,6 +73,7 @@ class Measured:
     of_stretches: bool = False
     command_seconds: float = 0.0  # that hasten's own command takes before the script starts
     lasting_seconds: float = 0.0  # part of the set-up that only the first run on this machine pays
+    slower: Sequence[Slower] = ()
 
     def ratio_of_means(self) -> Ratio:
         """Like the claim, but for mean steps, which a run takes: the claim is for median ones."""
@@ -133,7 +149,8 @@ def _assumed(seen: Measured, whole: bool) -> tuple[Assumed, ...]:
 # ---- parts
 def _of_one_process(seen: Measured, steps: int, whole: bool) -> list[ForecastPart]:
     """The parts in which a slow process is slow."""
-    parts = [_steps(seen, steps, whole), between_part(seen.between, steps, whole)]
+    later = [one.part(steps) for one in seen.slower]
+    parts = [_steps(seen, steps, whole), *later, between_part(seen.between, steps, whole)]
     return [*parts, seen.tail.part()] if whole and seen.tail is not None else parts
 
 

@@ -100,7 +100,8 @@ class LiveBench:
             self.close()
             failure = str(error)
         trial = comparison.trial(a, b, clock() - began, failure)
-        return replace(trial, cut_short=cut_short, script_steps=self._ends.script_steps)
+        trial = replace(trial, cut_short=cut_short, script_steps=self._ends.script_steps)
+        return replace(trial, late=self.late(a, b))
 
     def has_worker_for(self, plan: Plan) -> bool:
         return self._worker is not None and process_part(self._worker.plan) == process_part(plan)

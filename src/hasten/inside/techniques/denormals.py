@@ -122,7 +122,7 @@ class Denormals(Technique):
         kept, threads = self._kept(training), training.torch.get_num_threads()
         evidence = f"{kept} of {_ELEMENTS} numbers below 1.2e-38 stayed, computed by {threads} threads"
         lost = sum(before.numel() for _, _, before in self._lost)
-        remark = f"{lost:,} of the optimizers' averages were below 1.2e-38 by then" if lost else ""
+        remark = f"{lost:,} averages of gradients had fallen below 1.2e-38" if lost else ""
         return Proof(self.name, kept == 0, evidence, remark)
 
     @classmethod
