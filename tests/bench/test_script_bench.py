@@ -205,6 +205,15 @@ def test_what_is_compiled_for_one_number_of_threads_is_compiled_again_for_anothe
         assert bench.foreseen(compiled, compiled.adding("threads", {"count": 1})) >= known + 20
 
 
+def test_the_wait_until_something_shows_is_foreseen_to_take_half_of_what_is_left_at_most() -> None:
+    late = Plan({"denormals": {}})
+    with bench_over(PaperTrials()) as bench:
+        usual = bench.foreseen(BASELINE, late)
+        bench.wait_for({"denormals": 800})
+        assert bench.foreseen(BASELINE, late) == pytest.approx(usual + 2 * 800 * 0.01)
+        assert bench.foreseen(BASELINE, LIVE) == pytest.approx(usual)
+
+
 COMPILED, COPIED = Plan({"compile": {"mode": "default"}}), Plan({"bf16": {}})
 
 

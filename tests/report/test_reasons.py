@@ -67,6 +67,14 @@ CRASH = Reason("failed", failure="killed by SIGSEGV")
             "included",
         ),
         (
+            Reason("gain", late=840, remarks=("1,157,817 averages of gradients had fallen below 1.2e-38",)),
+            "a gain from about step 840 on; 1,157,817 averages of gradients had fallen below 1.2e-38",
+        ),
+        (
+            Reason("no gain", resolution=3, late=840),
+            "no gain found (cannot tell under 3%) from about step 840 on",
+        ),
+        (
             Reason(decision="did not apply", guard=unchecked("refused", "malloc: not here")),
             "it did not apply in the accuracy check: malloc: not here",
         ),

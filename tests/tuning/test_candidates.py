@@ -17,7 +17,7 @@ from hasten.records.plan import Plan
 from hasten.records.reasons import WhyNot
 from hasten.records.whole_run import Part, WatchedRun
 from hasten.report.reasons import why_not_words
-from hasten.tuning.candidates import choose, list_for_script, with_remedies_here
+from hasten.tuning.candidates import choose, list_for_script, shown_late, with_remedies_here
 from tests.bench.made_up import facts, loader, optimizer, root, step
 from tests.bench.paper_epochs import outside
 
@@ -65,6 +65,18 @@ def test_what_is_slow_to_set_up_comes_after_what_is_tried_at_little_cost() -> No
     order = names(facts({"cxx": "g++"}), [compute, OPTIMIZER])
     assert order.index("channels_last") < order.index("fused_optimizer") < order.index("compile")
     assert order.index("compile") < order.index("malloc")  # which needs new processes
+
+
+def test_what_shows_late_comes_after_all_else_that_is_tried_live() -> None:
+    """By then the training has gone on."""
+    found = facts(
+        steps=(step(0.01),), tiny_seconds=5e-9, optimizers=(optimizer(kept=0.9, silent=10**6),), threads=2
+    )
+    candidates, _ = choose(found, [COMPUTE, OPTIMIZER], "close")
+    live = [one.technique.name for one in candidates if one.technique.scope == "live"]
+    assert live[-1] == "denormals"
+    assert list(shown_late(candidates, found)) == ["denormals"]
+    assert shown_late(candidates, facts()) == {}
 
 
 @pytest.mark.parametrize("threads", [0.5, 0.2])

@@ -12,15 +12,17 @@ from hasten.bench.comparing.epoch_ends import EpochEnds
 from hasten.bench.comparing.steps import Rhythm
 from hasten.records.observation import Observation, Step
 from hasten.records.plan import BASELINE, Plan
-from hasten.records.result import TuneResult
+from hasten.records.reasons import Reason
+from hasten.records.result import Tried, TuneResult
 from hasten.records.run_forecast import ForecastPart, RunForecast, SeenProcess
-from hasten.records.trial import Trial
+from hasten.records.trial import Ratio, Trial
 from hasten.records.whole_run import Part, WatchedRun
 from hasten.tuning.conclusion import Found, conclude
-from hasten.tuning.run_evidence import forecast_of
+from hasten.tuning.run_evidence import forecast_of, slower_of
 from tests.bench.made_up import facts, loader, observation, step, trial, verdict, watched_run
 
 PLAN = Plan({"malloc": {}})
+LATE = PLAN.adding("denormals", {})
 RATIOS = [0.5, 0.51, 0.49, 0.5]
 
 
@@ -65,6 +67,22 @@ def forecast(
     if watched is not None:
         result = replace(result, observation=watched)
     return forecast_of(result, confirmed, ends)
+
+
+def test_what_a_plan_saves_in_later_steps_alone_is_known_from_the_search() -> None:
+    ratio = Ratio(0.5, 0.45, 0.55, 5, "ABBA blocks")
+
+    def row(name: str, late: int, **other: Any) -> Tried:
+        seconds = other.pop("seconds", 0.02)
+        return Tried(
+            name, {}, ratio, BASELINE, True, Reason("gain", late=late), "live", against_seconds=seconds
+        )
+
+    rows = (row("denormals", 800, seconds=9.9), row("bf16", 0), row("compile", 500), row("denormals", 800))
+    found = conclude(Found(facts(), 100.0, verdict=verdict(), trial=confirmation(LATE), tried=rows))
+    (one,) = slower_of(found)
+    assert one.after == 800
+    assert (one.seconds.value, one.seconds.low, one.seconds.high) == pytest.approx((0.01, 0.009, 0.011))
 
 
 def told(*args: object, **more: object) -> RunForecast:

@@ -14,7 +14,7 @@ from hasten.bench.comparing.statistics import interval
 from hasten.records.run_forecast import RunForecast, RunLength, SeenProcess, Span
 from hasten.records.trial import Ratio
 from hasten.tuning.run_ends import Between, Ends, Tail
-from hasten.tuning.run_forecast import STEPS, Measured, forecast
+from hasten.tuning.run_forecast import STEPS, Measured, Slower, forecast
 
 RATIO = Ratio(0.5, 0.45, 0.55, 4, "pairs")
 PLAIN = tuple(SeenProcess(start, step) for start, step in ((4.0, 0.02), (4.2, 0.0201), (4.1, 0.0199)))
@@ -54,6 +54,23 @@ def test_a_run_is_the_sum_of_its_parts() -> None:
     assert found.after.value == pytest.approx(3.0 + 999 * 0.01 + 5 * 0.4 + 1.0, rel=1e-4)
     assert found.saved.value == pytest.approx(found.before.value - found.after.value)
     assert [one.name for one in found.parts] == ["start", "steps", "epoch ends", "set-up"]
+
+
+def test_what_becomes_slower_after_the_steps_that_were_timed_is_added_to_a_plain_run() -> None:
+    usual = told(SEEN)
+    found = told(replace(SEEN, slower=(Slower(600, Span(0.01, 0.008, 0.012)),)))
+    before, after = part(found, "later steps")
+    assert (before.value, before.low, before.high) == pytest.approx((4.0, 3.2, 4.8))
+    assert after == Span(0.0, 0.0, 0.0)
+    assert found.before.value == pytest.approx(usual.before.value + 4.0)
+    assert found.after == usual.after
+    assert found.saved.value == pytest.approx(usual.saved.value + 4.0)
+    assert (found.pays_runs or 0) <= (usual.pays_runs or 0)
+
+
+def test_a_run_that_ends_before_says_nothing_of_it() -> None:
+    found = told(replace(SEEN, slower=(Slower(1000, Span(0.01, 0.008, 0.012)),)))
+    assert found == told(SEEN)
 
 
 def test_the_steps_under_the_plan_are_those_of_the_claim() -> None:

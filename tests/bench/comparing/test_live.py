@@ -99,6 +99,60 @@ def test_a_block_is_made_of_whole_cycles() -> None:
     assert all(int(entry.split(" x ")[1]) % 6 == 0 for entry in trials.log[1:])
 
 
+LATE = Plan({"denormals": {}})
+
+
+def late_bench(trials: PaperTrials, rhythm: Rhythm = RHYTHM) -> LiveBench:
+    bench = bench_over(trials, rhythm)
+    bench.shows_after = {"denormals": 300}
+    return bench
+
+
+def test_what_shows_late_is_compared_late_in_the_same_training() -> None:
+    trials = PaperTrials(effects={"denormals": 0.5})
+    bench = late_bench(trials)
+    bench.compare(BASELINE, FAST, 0.0)
+    (worker,) = trials.workers
+    before = worker.taken
+    trial = bench.compare(FAST, FAST.adding("denormals", {}), 0.0)
+    assert trial.ratio is not None
+    assert trial.ratio.value == pytest.approx(0.5)
+    assert trial.late == 300
+    assert trials.workers == [worker]
+    assert f"bf16 x {300 - before}" in trials.log, "under the plan that it may join"
+    assert worker.log.index(f"bf16 x {300 - before}") < worker.log.index("bf16+denormals x 3")
+
+
+def test_it_waits_only_once_and_only_for_what_shows_late() -> None:
+    trials = PaperTrials(effects={"denormals": 0.5})
+    bench = late_bench(trials)
+    assert bench.compare(BASELINE, FAST, 0.0).late == 0
+    assert bench.seconds_until_it_shows(BASELINE, FAST, 0.01) == 0
+    assert bench.seconds_until_it_shows(BASELINE, LATE, 0.01) == pytest.approx(
+        (300 - trials.workers[0].taken) * 0.01
+    )
+    bench.compare(BASELINE, LATE, 0.0)
+    assert bench.seconds_until_it_shows(BASELINE, LATE, 0.01) == 0
+    both = LATE.adding("bf16", {})
+    assert bench.late(BASELINE, both) == 0, "something else is compared as well, and gains from the start"
+    assert bench.late(LATE, both) == 0
+    assert bench.late(both, FAST) == 300, "without it"
+
+
+def test_a_script_that_ends_before_it_shows_says_so() -> None:
+    trials = PaperTrials(effects={"denormals": 0.5}, length=200)
+    trial = late_bench(trials).compare(BASELINE, LATE, 0.0)
+    assert trial.failure == "it can gain something after 300 steps, and the script takes 200"
+
+
+def test_what_comes_after_each_end_of_a_short_script_is_compared_in_the_next() -> None:
+    trials = PaperTrials(effects={"denormals": 0.5}, length=300 + 4 * BLOCK + 20)
+    trial = late_bench(trials, replace(RHYTHM, steps_in_all=trials.length)).compare(BASELINE, LATE, 0.0)
+    assert trial.failure is None
+    assert len(trials.workers) > 1
+    assert all(worker.taken > 300 for worker in trials.workers)
+
+
 def test_no_abba_block_spans_two_workers() -> None:
     """Each worker has a speed of its own, and each script lasts for an ABBA block and a half."""
     trials = PaperTrials(

@@ -91,3 +91,63 @@ def test_where_filling_draws_from_the_data_sets_own_generator_it_is_put_back() -
         cache.fill(torch)
     assert torch.equal(cache[5], plain[5])  # type: ignore[arg-type]
     assert "draws random numbers" in cache.stale
+
+
+# ---- an evaluation reads in order
+class Many(Rows):
+    def __len__(self) -> int:
+        return 2000
+
+
+def read_in_order(cache: Cache, until: int, each: int = 64) -> list[int]:
+    found: list[Any] = []
+    for first in range(0, until, each):
+        found += cache.several(range(first, min(first + each, until)))
+    return [int(sample[0]) for sample in found]
+
+
+def test_what_a_pass_in_order_will_read_is_made_ahead() -> None:
+    rows = Many()
+    cache = cache_of(rows)
+    assert read_in_order(cache, 320) == list(range(320))
+    assert len(rows.asked) == 5 * 256, "four times as many as were read"
+    assert read_in_order(cache, 2000) == list(range(2000))
+    assert set(rows.asked) == set(range(2000))
+    assert len(rows.asked) < 2000 + 20, "each once, and some are compared again"
+
+
+def test_a_pass_in_another_order_is_not_run_ahead_of() -> None:
+    rows = Many()
+    cache = cache_of(rows)
+    for first in range(1000, 0, -100):
+        cache.several([first, first + 1])
+    assert len(rows.asked) == 20
+
+
+def test_a_sample_that_cannot_be_made_is_the_scripts_to_see_where_it_asks_for_it() -> None:
+    class Broken(Many):
+        def __getitem__(self, index: int) -> torch.Tensor:
+            if index == 700:
+                raise OSError("truncated")
+            return super().__getitem__(index)
+
+    rows = Broken()
+    cache = cache_of(rows)
+    assert read_in_order(cache, 640) == list(range(640))
+    with pytest.raises(OSError, match="truncated"):
+        read_in_order(cache, 704)
+    assert not cache.stale
+
+
+def test_one_made_ahead_that_draws_random_numbers_draws_them_where_the_script_asks_for_it() -> None:
+    rows, plain = Many(frozenset({700})), Many(frozenset({700}))
+    cache = cache_of(rows)
+    torch.manual_seed(1)
+    found = read_in_order(cache, 640)
+    before = torch.rand(1)
+    drawn = cache.several([700])[0]
+    torch.manual_seed(1)
+    assert before == torch.rand(1)
+    assert torch.equal(plain[700], drawn)  # type: ignore[arg-type]
+    assert found == list(range(640))
+    assert "random numbers" in cache.stale

@@ -16,6 +16,7 @@ from .files_noted import FilesNoted
 from .files_read import FileMark
 from .forked_filling import made_in_parallel
 from .own_objects import own_objects
+from .reading_ahead import ReadingAhead
 from .sample_room import SampleRoom
 from .sampling_proof import chain, same_sample, states_of
 from .transform_prefix import Divided
@@ -54,6 +55,7 @@ class Cache:
         self._changes = 0
         self._seen: State | None = self._look()
         self._drawing = Drawing(sys.modules["torch"], self._made_from)
+        self._ahead = ReadingAhead()
 
     @property
     def dataset(self) -> Any:
@@ -124,6 +126,8 @@ class Cache:
         """The samples with these indices. Whether making one draws random numbers is looked at once for all:
         that takes longer than to make a small sample.
         """
+        if self._divided is None and indices and not self.stale:
+            self._make_ahead(self._ahead.before(indices, len(self.dataset)))
         if self._divided is not None or self.stale:
             return [self[index] for index in indices]
         kept = {index: self._samples[index] for index in indices if index in self._samples}
@@ -140,6 +144,13 @@ class Cache:
         else:
             self._samples.update(new)
         return [new[index] if index in new else kept[index] for index in indices]
+
+    def _make_ahead(self, coming: Sequence[int]) -> None:
+        if any(index not in self._samples for index in coming):
+            try:
+                self.fill(sys.modules["torch"], coming)
+            except NotApplicable:  # the script will see what is wrong with a sample when it asks for it
+                self._ahead.off = True
 
     def gives_the_same(self, index: Any, number: int) -> bool:
         """Whether the dataset makes the same sample for ``index``, which is ``number`` in another type."""
@@ -228,13 +239,14 @@ class Cache:
     def state(self) -> object:
         return states_of(self.dataset) if self._divided is None else self._divided.state()
 
-    def fill(self, torch: ModuleType) -> None:
-        """Raises NotApplicable if the dataset cannot make one of its samples, or if making one draws random
-        numbers although the examined ones did not: then the generators are as before.
+    def fill(self, torch: ModuleType, wanted: Sequence[int] | None = None) -> None:
+        """Make all samples, or those that are ``wanted``. Raises NotApplicable if the dataset cannot make one
+        of them, or if making one draws random numbers although the examined ones did not: then the generators
+        are as before.
         """
         before, put_back = rng_states(torch), [restorer(one) for one in self._drawing.generators]
         self._drawing.begin()
-        self._fill(torch)
+        self._fill(torch, range(len(self.dataset)) if wanted is None else wanted)
         if self._drawing.drew:
             self._give_up("making some of its samples draws random numbers")
             set_rng_states(torch, before)
@@ -242,8 +254,8 @@ class Cache:
                 put()
             raise NotApplicable(f"making some samples of {type(self.dataset).__name__} draws random numbers")
 
-    def _fill(self, torch: ModuleType) -> None:
-        missing = [index for index in range(len(self.dataset)) if index not in self._samples]
+    def _fill(self, torch: ModuleType, wanted: Sequence[int]) -> None:
+        missing = [index for index in wanted if index not in self._samples]
         generators = self._drawing.generators
         for index, (sample, files) in made_in_parallel(
             torch, self._surely_made, missing, generators, _same_made
