@@ -44,6 +44,7 @@ def test_they_are_zero_in_all_threads_while_it_is_on_and_as_before_afterwards() 
         assert stay() == 2**18
         bench.switchboard.switch(PLAN)
         assert stay() == 0
+        bench.train(1)
         (proof,) = bench.switchboard.proofs()
         assert proof.effective
         assert "computed by 2 threads" in proof.evidence
@@ -56,8 +57,13 @@ def test_set_in_one_thread_alone_it_is_not_proven() -> None:
     with workbench() as bench:
         bench.train(1)
         torch.ones(2**20).mul_(2)
-        torch.set_flush_denormal(True)
-        assert not Denormals().proof(bench.training).effective
+        one = Denormals()
+        one.install(bench.training, {})
+        bench.train(1)
+        assert one.proof(bench.training).effective
+        torch.set_flush_denormal(False)
+        assert not one.proof(bench.training).effective
+        one.remove(bench.training)
 
 
 def silenced(bench: Any, value: float) -> torch.Tensor:

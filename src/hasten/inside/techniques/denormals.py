@@ -52,6 +52,7 @@ class Denormals(Technique):
 
     def __init__(self) -> None:
         self._lost: list[tuple[Tensor, Tensor, Tensor]] = []  # tensors, where in them, and what was there
+        self._steps = 0
 
     @classmethod
     def refuse_machine(cls, machine: Machine) -> list[str]:
@@ -89,6 +90,10 @@ class Denormals(Technique):
         if self._kept(training):
             self._set(training, False)
             raise NotApplicable("torch computes in threads in which it cannot be set")
+        training.after_steps[self.name] = self._step_ended
+
+    def _step_ended(self) -> None:
+        self._steps += 1
 
     def _set(self, training: Training, on: bool) -> None:
         try:
@@ -110,6 +115,7 @@ class Denormals(Technique):
                             self._lost.append((numbers, tiny, numbers[tiny]))
 
     def remove(self, training: Training) -> None:
+        training.after_steps.pop(self.name, None)
         self._set(training, False)
         torch = training.torch
         for numbers, places, before in self._lost:
@@ -125,10 +131,13 @@ class Denormals(Technique):
     def proof(self, training: Training) -> Proof:
         """Double the smallest number there is, in all of torch's threads: only zeros may come out."""
         kept, threads = self._kept(training), training.torch.get_num_threads()
-        evidence = f"{kept} of {_ELEMENTS} numbers below 1.2e-38 stayed, computed by {threads} threads"
+        evidence = (
+            f"{self._steps} steps; {kept} of {_ELEMENTS} numbers below 1.2e-38 stay, computed by {threads} "
+            "threads"
+        )
         lost = sum(before.numel() for _, _, before in self._lost)
         remark = f"{lost:,} averages of gradients had fallen below 1.2e-38" if lost else ""
-        return Proof(self.name, kept == 0, evidence, remark)
+        return Proof(self.name, kept == 0 and self._steps > 0, evidence, remark)
 
     @classmethod
     def by_hand(cls, settings: Settings) -> str:
