@@ -120,7 +120,7 @@ def test_what_shows_late_is_compared_late_in_the_same_training() -> None:
     assert trial.late == 300
     assert trials.workers == [worker]
     assert f"bf16 x {300 - before}" in trials.log, "under the plan that it may join"
-    assert worker.log.index(f"bf16 x {300 - before}") < worker.log.index("bf16+denormals x 3")
+    assert worker.log.index(f"bf16 x {300 - before}") < worker.log.index("bf16 + denormals x 3")
 
 
 def test_it_waits_only_once_and_only_for_what_shows_late() -> None:
