@@ -14,6 +14,7 @@ from hasten.inside.observing.tiny_numbers import (
     kept_share,
     silent,
     steps_until_tiny,
+    tiny_averages,
 )
 
 
@@ -75,3 +76,15 @@ def test_the_record_of_an_optimizer_has_both() -> None:
     first.grad, second.grad = torch.zeros(2, 3), torch.ones(4)
     found = describe_optimizer(torch, optimizer)
     assert (found.kept, found.silent) == (0.9, 6)
+
+
+def test_averages_that_are_too_small_are_found_where_they_are() -> None:
+    first, second = weights()
+    optimizer = torch.optim.Adam([first, second])
+    first.grad, second.grad = torch.ones(2, 3), torch.ones(4)
+    optimizer.step()
+    assert list(tiny_averages(torch, [optimizer])) == []
+    optimizer.state[first]["exp_avg"][0] = torch.tensor([1e-40, 0.0, -1e-42])
+    ((numbers, places),) = tiny_averages(torch, [optimizer])
+    assert places.tolist() == [[True, False, True], [False, False, False]]
+    assert numbers.data_ptr() == optimizer.state[first]["exp_avg"].data_ptr()

@@ -70,6 +70,13 @@ def slow(**changes: Any) -> Spell:
         (slow(collecting=0.3), "Python's garbage collector takes 30% of the time"),
         (slow(collecting=0.05), ""),
         (
+            replace(slow(), tiny=1_157_817, tiny_seconds=0.016),
+            "1,157,817 averages of gradients have fallen below 1.2e-38, and this processor computes slowly with "
+            "such numbers: --use denormals takes them for zero",
+        ),
+        (replace(slow(), tiny=1_157_817, tiny_seconds=0.001), ""),  # not here
+        (replace(slow(), tiny=0, tiny_seconds=0.016), ""),
+        (
             slow(phases={**USUAL, "data": 0.011}),
             "it waits for data, 55% of a step and 10% before",
         ),

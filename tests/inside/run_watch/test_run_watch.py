@@ -62,6 +62,21 @@ def test_steady_steps_are_passed_over_in_silence(course: Course, capsys: pytest.
     assert course.read == 2  # of the run's beginning
 
 
+def test_averages_that_have_become_too_small_are_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hasten.inside.run_watch.run_watch.extra_seconds", lambda torch: 0.01)
+    course = Course()
+    optimizer = torch.optim.SGD(course.model.parameters(), lr=0.1, momentum=0.9)
+    course.training.add_optimizer(optimizer)
+    course.goes(60)
+    optimizer.state[course.model.weight]["momentum_buffer"] = torch.full((2, 2), 1e-40)
+    course.goes(600, 2 * STEP)
+    (line,) = lines(capsys)
+    assert "4 averages of gradients have fallen below 1.2e-38" in line
+    assert "--use denormals" in line
+
+
 def test_slower_steps_are_told_once_with_the_cause(capsys: pytest.CaptureFixture[str]) -> None:
     course = Course([facts(0), facts(30, 30, 30), facts(60, 60, 60), facts(90, 120, 90)])
     course.goes(60)

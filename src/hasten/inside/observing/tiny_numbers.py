@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _ELEMENTS = 2**14  # too few for torch to share them among threads
 _REPEATS = 9
 _LARGEST, SMALLEST = 1e-3, 1.2e-38  # an average when its gradients end; a number with full precision
+MAGNITUDE, _EXPONENT = 0x7FFFFFFF, 0x7F800000  # of float32, as integers
+PRODUCTS = 4  # with an average, at most, in an optimizer's step: Adam's take as long as three
 _MARGIN = 1.1  # they do not all begin at the same step
 
 
@@ -61,6 +63,23 @@ def steps_until_tiny(kept: float) -> int:
     if not 0.0 < kept < 1.0:
         return 0
     return math.ceil(_MARGIN * math.log(_LARGEST / SMALLEST) / -math.log(kept))
+
+
+def tiny_averages(torch: ModuleType, optimizers: Iterable[Optimizer]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Each tensor of an optimizer's state that has such numbers, as integers of 32 bits, and where they are."""
+    for optimizer in optimizers:
+        for state in optimizer.state.values():
+            for tensor in state.values() if isinstance(state, dict) else ():
+                if torch.is_tensor(tensor) and _is_plain(torch, tensor):
+                    numbers = tensor.detach().view(torch.int32)
+                    tiny = ((numbers & _EXPONENT) == 0) & ((numbers & MAGNITUDE) != 0)
+                    if bool(tiny.any()):
+                        yield numbers, tiny
+
+
+def _is_plain(torch: ModuleType, tensor: Tensor) -> bool:
+    kind = tensor.dtype, tensor.layout, tensor.device.type
+    return kind == (torch.float32, torch.strided, "cpu")
 
 
 def silent(parameters: Iterable[Tensor]) -> int:

@@ -31,7 +31,8 @@ _PHASES = {
 class Spell:
     """A part of the run: the system's readings at its start and end, and the steps taken in it; ``phases``:
     seconds of the mean step. ``collecting``: share of the time that Python's garbage collector took, None if
-    not checked.
+    not checked. ``tiny``: averages of gradients below 1.2e-38, with which a step computes ``tiny_seconds``
+    longer than with others.
     """
 
     began: RunFacts
@@ -40,6 +41,8 @@ class Spell:
     steps_until: int = 0  # steps of the run at its end
     collecting: float | None = None
     own: Mapping[str, float] = field(default_factory=dict)  # seconds of each rank's own, by its name
+    tiny: int = 0
+    tiny_seconds: float = 0.0
 
     @property
     def seconds(self) -> float:
@@ -86,6 +89,11 @@ def causes(first: Spell | None, slow: Spell, longer: float, waited: float | None
     collecting = slow.collecting
     if collecting is not None and collecting * slow.step_seconds >= _PART_OF_IT * longer:
         found.append(f"Python's garbage collector takes {collecting:.0%} of the time")
+    if slow.tiny and slow.tiny_seconds >= _PART_OF_IT * longer:
+        found.append(
+            f"{slow.tiny:,} averages of gradients have fallen below 1.2e-38, and this processor computes slowly "
+            "with such numbers: --use denormals takes them for zero"
+        )
     return found
 
 

@@ -9,6 +9,7 @@ import gc
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from ...saying import say
 from .. import script_side
 from ..job import Job
 from ..observing.observer import RawStep, clock
+from ..observing.tiny_numbers import PRODUCTS, extra_seconds, tiny_averages
 from ..training import Training
 from .causes import Spell, causes, straggler, where
 from .message import slower_words
@@ -95,6 +97,8 @@ class RunWatch:
             self._another()
             return
         first, slow = None if found.from_start else self._first, self._spell(self._collections.end())
+        tiny, seconds = tiny_in(self._training)
+        slow = replace(slow, tiny=tiny, tiny_seconds=seconds)
         waited = self._waited_when_tuned if first is None else first.phases["data"]
         # a GPU's time shows where it is waited for, and a slow rank's in the others
         elsewhere = self._on_gpu() or straggler(first, slow, found.longer)
@@ -150,6 +154,13 @@ def watch_of(job: Job, training: Training) -> RunWatch | None:
         return None
     several = job.ranks is not None or job.own_group is not None
     return RunWatch(job.watched, training, os.getppid() if several else os.getpid())
+
+
+def tiny_in(training: Training) -> tuple[int, float]:
+    """How many averages of gradients are below 1.2e-38, and what a step takes longer for them, at most."""
+    torch = training.torch
+    count = sum(int(places.sum()) for _, places in tiny_averages(torch, training.optimizers))
+    return count, count * PRODUCTS * extra_seconds(torch) / torch.get_num_threads()
 
 
 class Collections:

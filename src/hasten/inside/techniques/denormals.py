@@ -18,14 +18,13 @@ Source: https://docs.pytorch.org/docs/stable/generated/torch.set_flush_denormal.
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..observing.tiny_numbers import steps_until_tiny
+from ..observing.tiny_numbers import MAGNITUDE, PRODUCTS, steps_until_tiny, tiny_averages
 from ..process.torch_threads import NoThreads, in_each
 from ..training import NotApplicable, Training
 from .base import Technique
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _ELEMENTS = 2**18  # enough for torch to share them among its threads
-_EXPONENT, _VALUE = 0x7F800000, 0x7FFFFFFF  # of float32, as integers; the latter without the sign
-_PRODUCTS = 4  # with an average, at most, in an optimizer's step: Adam's take as long as three
 _LEAST_SHARE = 0.02  # of a step
 _LEAST_SECONDS = 3e-10  # longer for a product: seen, 4.6e-9 on an Intel Xeon
 
@@ -78,9 +75,7 @@ class Denormals(Technique):
         usual = [step.seconds for step in seen.steps]
         if not usual:
             return 0
-        least = (
-            _LEAST_SHARE * min(usual) * seen.threads / (_PRODUCTS * max(seen.tiny_seconds, _LEAST_SECONDS))
-        )
+        least = _LEAST_SHARE * min(usual) * seen.threads / (PRODUCTS * max(seen.tiny_seconds, _LEAST_SECONDS))
         slow = [o for o in seen.optimizers if o.silent > least]
         return max((steps_until_tiny(o.kept) for o in slow), default=0)
 
@@ -104,15 +99,8 @@ class Denormals(Technique):
 
     def _note(self, training: Training) -> None:
         """What the optimizers' averages will lose, so that ``remove`` can bring it back."""
-        torch = training.torch
-        for optimizer in training.optimizers:
-            for state in optimizer.state.values():
-                for tensor in state.values() if isinstance(state, dict) else ():
-                    if torch.is_tensor(tensor) and _is_plain(torch, tensor):
-                        numbers = tensor.detach().view(torch.int32)
-                        tiny = ((numbers & _EXPONENT) == 0) & ((numbers & _VALUE) != 0)
-                        if bool(tiny.any()):
-                            self._lost.append((numbers, tiny, numbers[tiny]))
+        for numbers, places in tiny_averages(training.torch, training.optimizers):
+            self._lost.append((numbers, places, numbers[places]))
 
     def remove(self, training: Training) -> None:
         training.after_steps.pop(self.name, None)
@@ -120,7 +108,7 @@ class Denormals(Technique):
         torch = training.torch
         for numbers, places, before in self._lost:
             now = numbers[places]
-            numbers[places] = torch.where((now & _VALUE) == 0, before, now)
+            numbers[places] = torch.where((now & MAGNITUDE) == 0, before, now)
         self._lost.clear()
 
     def _kept(self, training: Training) -> int:
@@ -142,8 +130,3 @@ class Denormals(Technique):
     @classmethod
     def by_hand(cls, settings: Settings) -> str:
         return "torch.set_flush_denormal(True)    # right after import torch"
-
-
-def _is_plain(torch: ModuleType, tensor: Tensor) -> bool:
-    kind = tensor.dtype, tensor.layout, tensor.device.type
-    return kind == (torch.float32, torch.strided, "cpu")
