@@ -71,8 +71,8 @@ def slow(**changes: Any) -> Spell:
         (slow(collecting=0.05), ""),
         (
             replace(slow(), tiny=1_157_817, tiny_seconds=0.016),
-            "1,157,817 averages of gradients have fallen below 1.2e-38, and this processor computes slowly with "
-            "such numbers: --use denormals takes them for zero",
+            "1,157,817 averages of gradients have fallen below 1.2e-38, with which this processor computes "
+            "slowly (--use denormals takes them for zero)",
         ),
         (replace(slow(), tiny=1_157_817, tiny_seconds=0.001), ""),  # not here
         (replace(slow(), tiny=0, tiny_seconds=0.016), ""),

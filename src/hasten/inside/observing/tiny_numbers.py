@@ -66,7 +66,7 @@ def steps_until_tiny(kept: float) -> int:
 
 
 def tiny_averages(torch: ModuleType, optimizers: Iterable[Optimizer]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Each tensor of an optimizer's state that has such numbers, as integers of 32 bits, and where they are."""
+    """Each tensor of an optimizer's state with such numbers, as integers of 32 bits, and where they are."""
     for optimizer in optimizers:
         for state in optimizer.state.values():
             for tensor in state.values() if isinstance(state, dict) else ():
