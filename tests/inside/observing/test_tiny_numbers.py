@@ -70,6 +70,19 @@ def test_only_dense_float32_gradients_on_the_cpu_are_counted() -> None:
     assert silent([some, none, half, rows.weight]) == 3
 
 
+class Spread(torch.Tensor):
+    """Stands for a tensor that is spread over ranks."""
+
+    def count_nonzero(self, dim: object = None) -> torch.Tensor:  # type: ignore[override]
+        raise AssertionError("the other ranks would have to do so, too")
+
+
+def test_what_is_spread_over_ranks_is_not_looked_into() -> None:
+    weight = torch.nn.Parameter(torch.ones(3))
+    weight.grad = torch.zeros(3).as_subclass(Spread)
+    assert silent([weight]) == 0
+
+
 def test_the_record_of_an_optimizer_has_both() -> None:
     (first, second) = weights()
     optimizer = torch.optim.Adam([first, second])

@@ -78,8 +78,8 @@ def tiny_averages(torch: ModuleType, optimizers: Iterable[Optimizer]) -> Iterato
 
 
 def _is_plain(torch: ModuleType, tensor: Tensor) -> bool:
-    kind = tensor.dtype, tensor.layout, tensor.device.type
-    return kind == (torch.float32, torch.strided, "cpu")
+    kind = type(tensor), tensor.dtype, tensor.layout, tensor.device.type
+    return kind == (torch.Tensor, torch.float32, torch.strided, "cpu")
 
 
 def silent(parameters: Iterable[Tensor]) -> int:
@@ -93,5 +93,7 @@ def silent(parameters: Iterable[Tensor]) -> int:
 
 
 def _is_dense_float(tensor: Tensor) -> bool:
+    """And a plain tensor: to look into one that is spread over ranks, all of them would have to."""
     single = tensor.is_floating_point() and tensor.dtype.itemsize == 4
-    return single and tensor.device.type == "cpu" and not tensor.is_sparse
+    plain = type(tensor).__module__ == "torch" and not tensor.is_sparse
+    return single and plain and tensor.device.type == "cpu"

@@ -91,8 +91,8 @@ def causes(first: Spell | None, slow: Spell, longer: float, waited: float | None
         found.append(f"Python's garbage collector takes {collecting:.0%} of the time")
     if slow.tiny and slow.tiny_seconds >= _PART_OF_IT * longer:
         found.append(
-            f"{slow.tiny:,} averages of gradients have fallen below 1.2e-38, with which this processor computes "
-            "slowly (--use denormals takes them for zero)"
+            f"{slow.tiny:,} averages of gradients have fallen below 1.2e-38, with which this processor "
+            "computes slowly (--use denormals takes them for zero)"
         )
     return found
 
