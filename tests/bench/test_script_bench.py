@@ -157,12 +157,15 @@ def test_what_such_a_comparison_takes_is_foreseen(epochs: PaperRun) -> None:
         assert bench.stretch_pair(Plan({"bf16": {}})) is None
 
 
-def test_before_starts_are_compared_all_that_was_found_is_set_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled = Plan({"compile": {"mode": "default"}})
+@pytest.mark.parametrize(("name", "seconds"), [("dataset_in_ram", 0.0), ("malloc", 20.0)])
+def test_before_starts_are_compared_only_what_is_decided_before_them_is_set_up(
+    name: str, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Plan({name: {}})
     with ScriptBench(PaperTrials().as_trials(), RHYTHM, start_seconds=START_SECONDS) as bench:
-        monkeypatch.setattr(bench, "setup", lambda plan: 20.0)
-        foreseen = bench.foreseen(compiled, compiled.adding("lazy_dynamo", {}))
-    assert foreseen == pytest.approx(3 * 2 * (START_SECONDS + 20.0))
+        monkeypatch.setattr(bench, "setup", lambda plan: 20.0 * (name in plan.techniques))
+        foreseen = bench.foreseen(found, found.adding("lazy_dynamo", {}))
+    assert foreseen == pytest.approx(3 * 2 * (START_SECONDS + seconds))
 
 
 def test_the_live_worker_does_not_run_during_pairs() -> None:

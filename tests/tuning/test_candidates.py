@@ -103,6 +103,7 @@ def run_of(ended_epochs: int, **seconds: float) -> WatchedRun:
     ("watched", "early"),
     [
         (run_of(1, steps=4.0), True),  # after a start of two seconds
+        (run_of(1, steps=20.0), True),
         (run_of(1, steps=60.0), False),
         (run_of(0, steps=1.0), False),  # nobody knows how long a run is
     ],

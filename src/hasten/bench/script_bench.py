@@ -12,7 +12,7 @@ from ..inside.techniques.catalog import CATALOG
 from ..inside.techniques.threads import Threads
 from ..records.plan import BASELINE, Plan
 from ..records.trial import Seen, Trial, Unseen
-from .base import method_of, outside_steps
+from .base import method_of, outside_steps, process_part
 from .comparing.confirmation import confirm
 from .comparing.decisions import (
     LEAST_TO_TELL,
@@ -165,6 +165,7 @@ class ScriptBench:
             pair = self._of_stretches(a, b).seconds_of_pair(a, b, early=True) or 2 * self._start_seconds
             return first + LEAST_STRETCH_PAIRS * (pair + setup)
         if method == "starts":
+            setup = max(self.setup(process_part(a)), self.setup(process_part(b)))
             return first + LEAST_PAIRS * 2 * (self._start_seconds + setup)
         if method == "pairs":
             return first + LEAST_PAIRS * (self._pair_seconds + setup)

@@ -21,7 +21,7 @@ from .bounds import Bounds
 from .candidate import Candidate
 
 NOT_NAMED = "--only names others"
-_LARGE_START = 0.2  # of a run: what shortens starts is tried early then
+_LARGE_START = 0.05  # of a run: what shortens starts is tried early then
 _UNCLEAR = ("epoch turns", "other")
 _SURE = {"first batches", "garbage", *_UNCLEAR}  # other parts may not be recognised
 

@@ -71,10 +71,13 @@ def test_a_technique_without_effect_fails() -> None:
 
 
 def test_what_both_plans_have_needs_no_effect_before_a_step() -> None:
-    """bf16 has none until a model is called in training."""
+    """bf16 has none until a model is called in training, and makes no start longer or shorter."""
     steps, both = Plan({"bf16": {}}), Plan({"bf16": {}, "lazy_dynamo": {}})
-    trial = bench_over(PaperTrials(idle=["bf16"])).compare(steps, both, 3)
+    trials = PaperTrials(idle=["bf16"])
+    trial = bench_over(trials).compare(steps, both, 3)
     assert trial.failure is None
+    assert (trial.a, trial.b) == (steps, both)
+    assert {worker.plan for worker in trials.workers} == {BASELINE, QUICK}, "nothing is set up for no step"
     assert [proof.technique for proof in trial.proofs] == ["lazy_dynamo"]
 
 

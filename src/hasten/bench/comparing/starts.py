@@ -1,8 +1,10 @@
 """Plans that differ in how a process starts, compared up to its first training step.
 
 Two fresh processes per pair, one after the other, unlike in ``pairs``: threads that compute in a first step,
-or in an evaluation before it, would keep the other process waiting many times as long. Techniques' set-up is
-not included. Step times are ignored: no technique that shortens the start acts in steps.
+or in an evaluation before it, would keep the other process waiting many times as long. Only what is decided
+before a process starts is in force: what is switched on with the first step makes no start shorter or longer,
+and its set-up, a data set that is filled for example, would take several times as long as the start. Step
+times are ignored: no technique that shortens the start acts in steps.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from dataclasses import replace
 from ...records.plan import Plan
 from ...records.run_forecast import SeenProcess
 from ...records.trial import Proof, Trial
+from ..base import process_part
 from ..workers.worker import Worker
 from .pair import Pair
 from .pairs import Enough, MeasureFailed, PairsBench
@@ -59,7 +62,7 @@ class StartBench(PairsBench):
 
     def _start_of(self, plan: Plan) -> tuple[float, Sequence[Proof]]:
         """Seconds to the first step's end of a process that has the machine to itself, and its proofs."""
-        with self._trials.worker(plan) as worker:
+        with self._trials.worker(process_part(plan)) as worker:
             with self._trials.stopwatch.on("starting"):
                 worker.wait_started()
             proofs = worker.proofs()  # which also tell how long its start took
