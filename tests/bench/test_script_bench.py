@@ -225,6 +225,13 @@ def set_up_live(bench: ScriptBench) -> None:
         bench.learn(Trial(BASELINE, plan, "live", (), None, None, None, 1.0, 7.0))
 
 
+def test_processes_that_were_started_for_their_start_tell_nothing_of_set_ups() -> None:
+    with bench_over(PaperTrials()) as bench:
+        set_up_live(bench)
+        bench.compare(COPIED, COPIED.adding("lazy_dynamo", {}), 0.0)
+        assert bench.setup(COPIED) == bench.setup(COPIED.adding("lazy_dynamo", {})) == 7.0
+
+
 def test_what_is_compiled_already_is_set_up_sooner_in_a_later_process() -> None:
     with bench_over(PaperTrials()) as bench:
         set_up_live(bench)

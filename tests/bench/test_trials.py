@@ -224,3 +224,32 @@ def test_a_pair_in_which_a_worker_is_killed_is_a_failed_trial(tmp_path: Path) ->
     assert trial.failure is not None
     assert FAILURES["killed"] in trial.failure
     assert trial.ratio is None
+
+
+GIVES_BACK = """
+    from ground import *
+
+    torch.cuda.is_initialized = lambda: True
+    torch.cuda.empty_cache = lambda: print("given back", flush=True)
+    model = Cnn()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+    for pictures, labels in batches(Pictures()):
+        train_step(model, optimizer, pictures, labels)
+"""
+
+
+@pytest.mark.parametrize(
+    ("short", "at_once", "times"), [(True, 2, 3), (True, 1, 0), (False, 2, 0)], ids=["short", "alone", "room"]
+)
+def test_workers_that_do_not_fit_onto_a_gpu_together_give_back_what_they_can(
+    tmp_path: Path, short: bool, at_once: int, times: int
+) -> None:
+    """Before it is heard that the first step is done, that three more are, and what the plan did."""
+    with trials_for(tmp_path, GIVES_BACK) as trials:
+        if short:
+            trials.starts.room.failed("torch.OutOfMemoryError: CUDA out of memory")
+        with trials.worker(at_once=at_once) as worker:
+            worker.wait_started()
+            worker.steps(3)
+            worker.proofs()
+    assert (tmp_path / "output/worker-001.stdout").read_text().count("given back") == times

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from hasten.inside.process import torch_threads
+from hasten.inside.process.torch_threads import TorchThreads
 from hasten.inside.techniques.denormals import Denormals
 from hasten.inside.training import NotApplicable
 from hasten.records.facts import Facts
@@ -28,7 +29,7 @@ def _as_before() -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     yield
-    torch_threads.in_each(torch, lambda: torch.set_flush_denormal(False))
+    TorchThreads(torch).each(lambda: torch.set_flush_denormal(False))
     torch.set_num_threads(threads)
 
 
@@ -113,10 +114,10 @@ def test_averages_that_lie_channels_last_are_back_too() -> None:
 
 
 def test_without_threads_that_can_be_found_it_does_not_apply(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch_threads, "_loaded", list)
+    monkeypatch.setattr(torch_threads, "_NAME", "no_such_function")
     with workbench() as bench:
         bench.train(1)
-        with pytest.raises(NotApplicable, match="neither libgomp's nor libiomp5's"):
+        with pytest.raises(NotApplicable, match="no OpenMP library"):
             bench.switchboard.switch(PLAN)
 
 
@@ -148,11 +149,14 @@ def test_where_torch_can_set_it(architecture: str, refused: bool) -> None:
 
 
 def test_training_on_a_gpu_is_no_case_for_it() -> None:
-    assert Denormals.refuse(seen(roots=(root(devices=("cuda:0",)),))) == ["the training is not on the CPU"]
+    found = seen(roots=(root(devices=("cuda:0",)),), tiny_seconds=None)
+    assert Denormals.refuse(found) == ["the training is not on the CPU"]
 
 
-@pytest.mark.parametrize(("seconds", "refused"), [(0.0, True), (1e-10, True), (SLOW, False)])
-def test_a_processor_that_is_as_fast_with_such_numbers_gains_nothing(seconds: float, refused: bool) -> None:
+@pytest.mark.parametrize(("seconds", "refused"), [(0.0, True), (1e-10, True), (SLOW, False), (None, False)])
+def test_a_processor_that_is_as_fast_with_such_numbers_gains_nothing(
+    seconds: float | None, refused: bool
+) -> None:
     found = Denormals.refuse(seen(tiny_seconds=seconds))
     assert found == (["this processor computes with such numbers as fast as with others"] if refused else [])
 
@@ -181,6 +185,42 @@ def test_elsewhere_it_is_compared_at_once(other: dict[str, Any]) -> None:
 def test_twenty_times_as_many_silent_weights_are_worth_the_wait_in_steps_as_much_longer() -> None:
     few, many = seen(silent=50_000), seen(silent=1_000_000, steps=(step(0.2),))
     assert Denormals.shows_after(few) == Denormals.shows_after(many) > 0
+
+
+def test_optimizers_that_take_turns_need_as_many_more_steps() -> None:
+    """A GAN's critic may make five steps for one of the generator's."""
+    turns = tuple(step(0.01, signature=(number % 6 == 5, 1, 1)) for number in range(60))
+    both = (optimizer(kept=0.9), optimizer(kept=0.9, silent=900_000))
+    alone = Denormals.shows_after(seen())
+    assert Denormals.shows_after(seen(steps=turns, optimizers=both)) == 6 * alone
+    assert Denormals.shows_after(seen(steps=turns, optimizers=both[::-1])) == math.ceil(1.2 * alone)
+
+
+@pytest.mark.parametrize(("eps", "applies"), [(0.0, False), (1e-40, False), (1e-8, True)])
+def test_an_optimizer_that_would_divide_by_zero_is_left_alone(eps: float, applies: bool) -> None:
+    with workbench(make_optimizer=lambda p: torch.optim.Adam(p, eps=eps)) as bench:
+        bench.train(1)
+        if applies:
+            bench.switchboard.switch(PLAN)
+            return
+        with pytest.raises(NotApplicable, match="its eps is too small"):
+            bench.switchboard.switch(PLAN)
+
+
+def test_what_it_took_for_zero_is_kept_no_longer_than_it_may_be_switched_off() -> None:
+    with workbench() as bench:
+        average = silenced(bench, 1e-40)
+        bench.switchboard.switch(PLAN)
+        one = bench.switchboard._on["denormals"]
+        assert isinstance(one, Denormals)
+        assert len(one._lost) == 1
+        first = next(iter(bench.model.parameters()))
+        bench.optimizer.state[first]["exp_avg"] = torch.zeros_like(average)
+        del average
+        assert one._lost[0][0]() is None, "the script has dropped it"
+        one._steps = 999
+        one._step_ended()
+        assert one._lost == []
 
 
 def test_it_is_no_matter_of_rounding_alone() -> None:

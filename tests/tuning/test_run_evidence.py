@@ -80,9 +80,12 @@ def test_what_a_plan_saves_in_later_steps_alone_is_known_from_the_search() -> No
 
     rows = (row("denormals", 800, seconds=9.9), row("bf16", 0), row("compile", 500), row("denormals", 800))
     found = conclude(Found(facts(), 100.0, verdict=verdict(), trial=confirmation(LATE), tried=rows))
-    (one,) = slower_of(found)
+    (one,) = slower_of(found, confirmation(LATE))
     assert one.after == 800
     assert (one.seconds.value, one.seconds.low, one.seconds.high) == pytest.approx((0.01, 0.009, 0.011))
+    long = tuple(replace(process, steps=1400) for process in confirmation(LATE).processes_a)
+    late = replace(confirmation(LATE), processes_a=long)
+    assert slower_of(found, late) == (), "the confirmation has timed such steps itself"
 
 
 def told(*args: object, **more: object) -> RunForecast:

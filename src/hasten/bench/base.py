@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from ..inside.techniques.catalog import CATALOG, changing
@@ -33,6 +33,13 @@ class Bench(Protocol):
 def process_part(plan: Plan) -> Plan:
     """The part of a plan that must be settled before a process starts."""
     return plan.only({name for name in plan.techniques if CATALOG[name].scope != "live"})
+
+
+def late(a: Plan, b: Plan, shows_after: Mapping[str, int]) -> int:
+    """Steps before there is anything to compare: what differs may only show after so many."""
+    names = {*a.techniques, *b.techniques}
+    differing = [name for name in names if a.techniques.get(name) != b.techniques.get(name)]
+    return min((shows_after.get(name, 0) for name in differing), default=0)
 
 
 def outside_steps(a: Plan, b: Plan) -> tuple[str, ...]:

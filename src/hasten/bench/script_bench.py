@@ -75,7 +75,7 @@ class ScriptBench:
 
     def wait_for(self, shows_after: Mapping[str, int]) -> None:
         """Techniques that have something to gain only after so many steps are compared then."""
-        self.live.shows_after = shows_after
+        self.live.shows_after = self.pairs.shows_after = shows_after
 
     def rest(self) -> None:
         """Keep no process, nor its memory, until the next comparison."""
@@ -108,6 +108,8 @@ class ScriptBench:
             self._setups[one] = max(self._setups.get(one, 0.0), each)
 
     def _saw_begin(self, trial: Trial) -> None:
+        if trial.method == "starts":  # whose processes have nothing in force that the first step switches on
+            return
         for plan, processes in ((trial.a, trial.processes_a), (trial.b, trial.processes_b)):
             if processes:
                 self._begun[plan] = processes[-1].setup_seconds

@@ -188,7 +188,8 @@ class Observation:
     backends: tuple[str, ...] = ()  # of torch.compile, from other packages
     obstacles: tuple[str, ...] = ()  # why nothing can be switched in this training
     gpu_memory: tuple[GpuMemory, ...] = ()
-    tiny_seconds: float = 0.0  # what a product with a number below 1.2e-38 takes longer, in one thread
+    tiny_seconds: float | None = None  # what a product with a number below 1.2e-38 takes longer, in one
+    # thread; None where nothing is trained on the CPU
     run: WatchedRun | None = None  # where the wall clock went, as far as the run was watched
     padding: float | None = None  # share of sequences' columns that are padding; None: not checked
     operators: int | None = None  # in a backward pass; None: not counted

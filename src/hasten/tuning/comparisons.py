@@ -127,8 +127,11 @@ class Comparisons:
         return left > 0 and left >= seconds
 
     def has_time_for(self, candidates: Sequence[Candidate]) -> bool:
-        """Whether the shortest comparisons of them all fit into the time left, as far as is known."""
-        plans = (candidate.added_to(BASELINE, 0) for candidate in candidates)
+        """Whether the shortest comparisons of them all fit into the time left, as far as is known; what has
+        something to gain only later comes after everything else.
+        """
+        at_once = (candidate for candidate in candidates if not candidate.technique.slow_to_show)
+        plans = (candidate.added_to(BASELINE, 0) for candidate in at_once)
         return sum(self._bench.foreseen(BASELINE, plan) for plan in plans) <= self._deadline.left
 
     def affords_stretches(self, a: Plan, b: Plan) -> bool:

@@ -31,7 +31,7 @@ def forecast_of(
     if not result.nproc:  # only one of the ranks that the script starts itself was watched
         ends = with_observed(ends, seen)
     length = length_of(seen, None if ends.varies else ends.script_steps, ends.turns_every, result.nproc or 1)
-    between = between_of(ends, result.plan, length.steps)
+    between, slower = between_of(ends, result.plan, length.steps), slower_of(result, trial)
     found = forecast(
         Measured(
             ratio=ratio,
@@ -45,9 +45,9 @@ def forecast_of(
             between=tuple(between.values()),
             turns_seen=turns_seen(ends, length),
             tail=tail_of(ends, result.plan, between) if length.steps else None,
-            paces=later_paces(ends, result.plan, trial, ratio),
+            paces=EVEN if slower else later_paces(ends, result.plan, trial, ratio),
             command_seconds=command_seconds,
-            slower=slower_of(result),
+            slower=slower,
         ),
         result.tune_seconds,
     )
@@ -94,11 +94,14 @@ def tail_of(ends: EpochEnds, plan: Plan, between: Mapping[Kind, Between]) -> Tai
     return Tail(Ends.under(BASELINE, ends.tails), Ends.under(plan, ends.tails), saved)
 
 
-def slower_of(result: TuneResult) -> tuple[Slower, ...]:
-    """What the plan saves in later steps alone: the confirmation timed earlier ones."""
+def slower_of(result: TuneResult, trial: Trial) -> tuple[Slower, ...]:
+    """What the plan saves in later steps alone, where the confirmation, ``trial``, timed earlier ones."""
     last = {row.technique: row for row in result.tried if row.reason.late and row.ratio is not None}
+    timed = max((one.steps for one in (*trial.processes_a, *trial.processes_b)), default=0)
     found = []
     for name, row in last.items():
+        if timed > row.reason.late:
+            continue
         if name in result.plan.techniques and row.ratio is not None and row.against_seconds is not None:
             shares = (1 - row.ratio.value, 1 - row.ratio.high, 1 - row.ratio.low)
             seconds = Span(*(max(0.0, row.against_seconds * share) for share in shares))

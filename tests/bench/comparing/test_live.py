@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from hasten.bench.base import late
 from hasten.bench.comparing import abba_blocks
 from hasten.bench.comparing.live import LiveBench
 from hasten.bench.comparing.steps import TOO_FEW_REGULAR, Rhythm
@@ -99,6 +100,12 @@ def test_a_block_is_made_of_whole_cycles() -> None:
     assert all(int(entry.split(" x ")[1]) % 6 == 0 for entry in trials.log[1:])
 
 
+def test_a_worker_that_trains_alone_keeps_its_memory() -> None:
+    trials = PaperTrials()
+    bench_over(trials).compare(BASELINE, FAST, 0.0)
+    assert trials.at_once == [1]
+
+
 LATE = Plan({"denormals": {}})
 
 
@@ -134,15 +141,39 @@ def test_it_waits_only_once_and_only_for_what_shows_late() -> None:
     bench.compare(BASELINE, LATE, 0.0)
     assert bench.seconds_until_it_shows(BASELINE, LATE, 0.01) == 0
     both = LATE.adding("bf16", {})
-    assert bench.late(BASELINE, both) == 0, "something else is compared as well, and gains from the start"
-    assert bench.late(LATE, both) == 0
-    assert bench.late(both, FAST) == 300, "without it"
+    how = bench.shows_after
+    assert late(BASELINE, both, how) == 0, "something else is compared as well, and gains from the start"
+    assert late(LATE, both, how) == 0
+    assert late(both, FAST, how) == 300, "without it"
 
 
 def test_a_script_that_ends_before_it_shows_says_so() -> None:
     trials = PaperTrials(effects={"denormals": 0.5}, length=200)
     trial = late_bench(trials).compare(BASELINE, LATE, 0.0)
     assert trial.failure == "it can gain something after 300 steps, and the script takes 200"
+
+
+def test_it_is_not_even_started_where_it_is_known_to_end_before() -> None:
+    trials = PaperTrials(effects={"denormals": 0.5}, length=200)
+    bench = late_bench(trials)
+    bench._ends.script_ended(200)
+    assert "300 steps" in str(bench.compare(BASELINE, LATE, 0.0).failure)
+    assert trials.workers == []
+
+
+def test_steps_before_the_latest_model_are_not_of_this_training() -> None:
+    """Of a cross-validation: the averages of each fold begin anew."""
+    trials = PaperTrials(effects={"denormals": 0.5}, models_at=frozenset({1, 250}))
+    trial = late_bench(trials).compare(BASELINE, LATE, 0.0)
+    assert trial.failure is None
+    (worker,) = trials.workers
+    assert worker.taken >= 250 + 300
+
+
+def test_each_process_of_a_short_script_waits_anew() -> None:
+    rhythm = replace(RHYTHM, steps_in_all=300 + 17 + 4 * BLOCK)
+    bench = late_bench(PaperTrials(length=300 + 17 + 4 * BLOCK), rhythm)
+    assert bench.seconds_until_it_shows(BASELINE, LATE, 0.01) == pytest.approx(5 * 300 * 0.01)
 
 
 def test_what_comes_after_each_end_of_a_short_script_is_compared_in_the_next() -> None:

@@ -94,12 +94,23 @@ def test_batches_made_before_a_pause_are_not_timed(cycle: int, untimed: int) -> 
     assert made_ahead.log[3:-1:2] == [f"loader_workers x {untimed + timed}"] * 4
 
 
-def test_a_step_that_reserves_gpu_memory_again_is_not_timed() -> None:
+def test_two_workers_of_a_pair_are_in_memory_at_once() -> None:
     trials = PaperTrials()
-    trials.starts.room.failed("torch.OutOfMemoryError: CUDA out of memory")
     bench_over(trials).compare(BASELINE, FAST, 1)
-    for worker in trials.workers:
-        assert worker.log[3:-1:2][:4] == [f"{worker.plan.label} x {BLOCK + 1}"] * 4
+    assert trials.at_once == [2, 2]
+
+
+def test_what_shows_late_is_compared_late() -> None:
+    """A plan of nothing else is confirmed then."""
+    late = Plan({"denormals": {}})
+    trials = PaperTrials(effects={"denormals": 0.5})
+    bench = bench_over(trials)
+    bench.shows_after = {"denormals": 500}
+    trial = bench.compare(BASELINE, late, 1)
+    assert trial.log_ratios == pytest.approx([math.log(0.5)])
+    assert all(worker.log[1].endswith(f" x {500 + WARMUP}") for worker in trials.workers)
+    bench.compare(BASELINE, FAST, 1)
+    assert all(worker.log[1].endswith(f" x {WARMUP}") for worker in trials.workers[2:])
 
 
 def test_after_a_process_ran_out_of_gpu_memory_the_next_two_leave_each_other_theirs() -> None:

@@ -98,6 +98,6 @@ def test_averages_that_are_too_small_are_found_where_they_are() -> None:
     optimizer.step()
     assert list(tiny_averages(torch, [optimizer])) == []
     optimizer.state[first]["exp_avg"][0] = torch.tensor([1e-40, 0.0, -1e-42])
-    ((numbers, places),) = tiny_averages(torch, [optimizer])
+    ((_, numbers, places),) = tiny_averages(torch, [optimizer])
     assert places.tolist() == [[True, False, True], [False, False, False]]
     assert numbers.data_ptr() == optimizer.state[first]["exp_avg"].data_ptr()

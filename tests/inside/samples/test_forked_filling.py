@@ -24,7 +24,7 @@ HERE = os.getpid()
 def _worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """However little there is to do, by three processes."""
     monkeypatch.setattr(forked_filling, "_WORTH_SECONDS", -1.0)
-    monkeypatch.setattr(forked_filling, "_cores", lambda: 3)
+    monkeypatch.setattr(forked_filling, "cores", lambda: 3)
     monkeypatch.setattr(forked_filling, "_PATIENCE_SECONDS", 60.0)
 
 
@@ -213,9 +213,9 @@ def test_so_is_the_offset_of_a_file_that_may_be_written(tmp_path: Path) -> None:
 def test_a_process_that_shares_what_it_reads_forks_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     monkeypatch.setattr(forked_filling, "_is_shared", lambda number: False)
-    assert forked_filling._cores() == len(os.sched_getaffinity(0))
+    assert forked_filling.cores() == len(os.sched_getaffinity(0))
     monkeypatch.setattr(forked_filling, "_is_shared", lambda number: True)
-    assert forked_filling._cores() == 1
+    assert forked_filling.cores() == 1
 
 
 def test_looking_leaves_no_descriptor_open() -> None:

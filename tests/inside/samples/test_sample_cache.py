@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,11 @@ class Many(Rows):
         return 2000
 
 
+@pytest.fixture(autouse=True)
+def _two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hasten.inside.samples.sample_cache.cores", lambda: 2)
+
+
 def read_in_order(cache: Cache, until: int, each: int = 64) -> list[int]:
     found: list[Any] = []
     for first in range(0, until, each):
@@ -114,6 +120,35 @@ def test_what_a_pass_in_order_will_read_is_made_ahead() -> None:
     assert read_in_order(cache, 2000) == list(range(2000))
     assert set(rows.asked) == set(range(2000))
     assert len(rows.asked) < 2000 + 20, "each once, and some are compared again"
+
+
+def test_what_cannot_be_done_in_several_processes_is_no_error_of_the_scripts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_more_processes(*_: object) -> None:
+        raise BlockingIOError("Resource temporarily unavailable")
+
+    monkeypatch.setattr("hasten.inside.samples.sample_cache.made_in_parallel", no_more_processes)
+    rows = Many()
+    cache = cache_of(rows)
+    assert read_in_order(cache, 640) == list(range(640))
+    assert not cache.stale
+    assert rows.asked == list(range(640))
+
+
+@pytest.mark.parametrize("thread", [True, False])
+def test_nothing_is_made_ahead_in_a_thread_or_on_one_core(
+    thread: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = Many()
+    cache = cache_of(rows)
+    if thread:
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(read_in_order, cache, 640).result() == list(range(640))
+    else:
+        monkeypatch.setattr("hasten.inside.samples.sample_cache.cores", lambda: 1)
+        assert read_in_order(cache, 640) == list(range(640))
+    assert rows.asked == list(range(640))
 
 
 def test_a_pass_in_another_order_is_not_run_ahead_of() -> None:

@@ -17,7 +17,7 @@ from ...inside.techniques.catalog import changing, starts_after
 from ...records.observation import Step
 from ...records.plan import Plan
 from ...records.trial import Trial
-from ..base import process_part, without_effect
+from ..base import late, process_part, without_effect
 from ..trials import Trials
 from ..workers.ending import BudgetOver, PlanRefused, ScriptEnded, ScriptOver
 from ..workers.process_start import START_SECONDS
@@ -101,7 +101,7 @@ class LiveBench:
             failure = str(error)
         trial = comparison.trial(a, b, clock() - began, failure)
         trial = replace(trial, cut_short=cut_short, script_steps=self._ends.script_steps)
-        return replace(trial, late=self.late(a, b))
+        return replace(trial, late=late(a, b, self.shows_after))
 
     def has_worker_for(self, plan: Plan) -> bool:
         return self._worker is not None and process_part(self._worker.plan) == process_part(plan)
@@ -110,18 +110,16 @@ class LiveBench:
         """Processes that a comparison with ``plan`` starts at least."""
         return self._processes - self.has_worker_for(plan)
 
-    def late(self, a: Plan, b: Plan) -> int:
-        """Steps before there is anything to compare: what differs may only show after so many."""
-        names = {*a.techniques, *b.techniques}
-        differing = [name for name in names if a.techniques.get(name) != b.techniques.get(name)]
-        return min((self.shows_after.get(name, 0) for name in differing), default=0)
-
     def seconds_until_it_shows(self, a: Plan, b: Plan, step_seconds: float) -> float:
         """Before the two are compared. ``step_seconds``: where no worker is under way that tells."""
-        late, seen = self.late(a, b), self._worker.history if self._worker and self.has_worker_for(a) else ()
+        wait = late(a, b, self.shows_after)
+        if not wait:
+            return 0.0
+        seen: Sequence[Step] = self._worker.history if self._worker and self.has_worker_for(a) else ()
         if seen:
             step_seconds = median(step.seconds for step in seen[-_RECENT:])
-        return max(0, late - len(seen)) * step_seconds
+        waits = max(0, wait - _of_this_training(seen)) + (self._processes_after(wait) - 1) * wait
+        return waits * step_seconds
 
     def least_steps(self, plan: Plan) -> int:
         """Steps that a comparison with ``plan`` trains at least."""
@@ -130,11 +128,14 @@ class LiveBench:
 
     @property
     def _processes(self) -> int:
+        return self._processes_after(0)
+
+    def _processes_after(self, wait: int) -> int:
         """Of a comparison: a short script ends before it has enough ABBA blocks."""
         length, each = self._rhythm.steps_in_all, _BLOCKS * self._block_steps
         if length is None or not each:
             return 1
-        return math.ceil(least(self._rhythm) / max(1, (length - self._untimed) // each))
+        return math.ceil(least(self._rhythm) / max(1, (length - self._untimed - wait) // each))
 
     def close(self) -> None:
         if self._worker is not None:
@@ -162,8 +163,10 @@ class LiveBench:
         """
         if not self._block_steps:
             raise TrialFailed(self._rhythm.too_short(_BLOCKS, self._untimed, _TIMED_IF_SLOW))
+        wait = late(a, b, self.shows_after)
+        self._check_length(wait)
         worker = self._ready_worker(process_part(a))
-        self._train_until(self.late(a, b), worker, a)
+        self._train_until(wait, worker, a)
         order = (a, b, b, a) if comparison.gathered % 2 == 0 else (b, a, a, b)
         logs, contended = {a: 0.0, b: 0.0}, False
         blocks: list[tuple[Plan, Block]] = []
@@ -182,10 +185,13 @@ class LiveBench:
             (comparison.blocks_b if plan == b else comparison.blocks_a).append(block)
         return logs[b] - logs[a], contended
 
-    def _train_until(self, late: int, worker: Worker, plan: Plan) -> None:
-        length, missing = self._ends.script_steps, late - len(worker.history)
-        if length is not None and late + _BLOCKS * self._block_steps > length:
-            raise TrialFailed(f"it can gain something after {late:,} steps, and the script takes {length:,}")
+    def _check_length(self, wait: int) -> None:
+        length = self._ends.script_steps
+        if wait and length is not None and wait + _BLOCKS * self._block_steps > length:
+            raise TrialFailed(f"it can gain something after {wait:,} steps, and the script takes {length:,}")
+
+    def _train_until(self, wait: int, worker: Worker, plan: Plan) -> None:
+        missing = wait - _of_this_training(worker.history)
         if missing > 0:
             self._note(worker)
             if why_not := worker.switch(plan):
@@ -271,3 +277,9 @@ class LiveBench:
     def _fastest_cycle(self, steps: Sequence[Step]) -> float:
         cycle = self._rhythm.cycle
         return min(fmean(s.seconds for s in steps[at : at + cycle]) for at in range(0, len(steps), cycle))
+
+
+def _of_this_training(steps: Sequence[Step]) -> int:
+    """How many of them came since the latest model appeared: that may have begun another training."""
+    began = max((number for number, step in enumerate(steps) if step.new_model), default=0)
+    return len(steps) - began

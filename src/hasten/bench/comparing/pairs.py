@@ -17,7 +17,7 @@ from ...errors import WorkerError
 from ...inside.techniques.catalog import changing, starts_after
 from ...records.plan import Plan
 from ...records.trial import Trial
-from ..base import batches_ahead, without_effect
+from ..base import batches_ahead, late, without_effect
 from ..trials import Trials
 from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
 from ..workers.worker import Worker
@@ -48,7 +48,8 @@ class PairsBench:
         self._trials = trials
         self._quiet = quiet or Quiet()
         self._ends = ends or EpochEnds(rhythm)
-        self._late = 0  # steps until both plans are in force
+        self._late = 0  # steps until both plans are in force, and there is anything to compare
+        self.shows_after: Mapping[str, int] = {}  # as in ``LiveBench``
         self._fitted = False  # whether blocks fit the script's steps under these plans
         self._take(rhythm)
         self._settled_beside_others = False
@@ -78,7 +79,7 @@ class PairsBench:
         """``b`` against ``a`` over ``pairs`` pairs, or fewer once ``enough(log ratios)``."""
         clock = self._trials.limit.clock
         began = clock()
-        self._late = max(starts_after(a), starts_after(b))
+        self._late = max(starts_after(a), starts_after(b), late(a, b, self.shows_after))
         self._take(replace(self._rhythm, steps_in_all=self._ends.script_steps))
         self._fitted = self._ends.script_steps is not None and not (changing(a) or changing(b))
         self._timed = self._rhythm.between(a, b)
@@ -282,10 +283,10 @@ class PairsBench:
         worker.pause()
 
     def _block(self, worker: Worker, ahead: int) -> Block | None:
-        """One timed block. ``ahead`` batches may have been made for free before, or GPU memory given back."""
+        """One timed block, of which the first cycle is not counted: GPU memory may be reserved again in it.
+        ``ahead`` batches may have been made for free before it was stopped.
+        """
         untimed = self._rhythm.cycle * math.ceil(ahead / self._rhythm.cycle)
-        if self._trials.starts.room.is_short_for(2):
-            untimed = max(untimed, self._rhythm.cycle)
         worker.resume()
         steps = worker.steps(untimed + self._block_steps)[untimed:]
         worker.pause()

@@ -49,6 +49,7 @@ def guard_change(trials: Trials, plan: Plan, changing: Sequence[str], seed: int,
             trace, proofs = _trained(candidate, steps)
             return unless_idle(judge_change(plain, planned, trace, changing), plan, proofs)
     except (PlanRefused, ScriptOver, WorkerError) as error:
+        trials.starts.room.failed(str(error))
         return not_checked(error, tuple(changing))
 
 

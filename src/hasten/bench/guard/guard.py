@@ -91,7 +91,9 @@ def judged_closely(
         (closer,) = closer_look(trials, [plan], draws, precision, seed, few, shown, before)
     except BudgetOver:
         return replace(verdict, cut_short=True)
-    except (PlanRefused, ScriptOver, WorkerError):
+    except (PlanRefused, ScriptOver, WorkerError) as error:
+        if trials.starts.room.failed(str(error)):
+            return judged_closely(trials, plan, trainings, draws, precision, seed, steps, before)
         return verdict
     return verdict if closer.unchecked else unless_idle(replace(closer, after=before), plan, candidate.proofs)
 

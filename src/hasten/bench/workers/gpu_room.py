@@ -15,7 +15,7 @@ from ...records.observation import GpuMemory
 
 _MARGIN = 1.1  # a plan may take more than the baseline that was seen
 _CONTEXT = 2**29  # bytes that CUDA itself takes in each process: seen, 0.4 to 0.6 GB
-_OUT_OF_MEMORY = "OutOfMemoryError"
+_OUT_OF_MEMORY = "OutOfMemoryError", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED"
 
 
 class GpuRoom:
@@ -30,10 +30,14 @@ class GpuRoom:
             room = memory.available_bytes or memory.total_bytes
             self._fitting = min(self._fitting, room / (_MARGIN * memory.reserved_bytes + _CONTEXT))
 
-    def failed(self, why: str) -> None:
-        """A worker's script failed: if for want of GPU memory, later ones leave each other all they can."""
-        if _OUT_OF_MEMORY in why:
+    def failed(self, why: str) -> bool:
+        """A worker's script failed: if for want of GPU memory, later ones leave each other all they can.
+        Returns whether that may help.
+        """
+        before = self._fitting
+        if any(words in why for words in _OUT_OF_MEMORY):
             self._fitting = 1.0
+        return self._fitting < before
 
     def is_short_for(self, workers: int) -> bool:
         return workers > max(1.0, self._fitting)

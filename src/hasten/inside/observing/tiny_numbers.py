@@ -65,8 +65,12 @@ def steps_until_tiny(kept: float) -> int:
     return math.ceil(_MARGIN * math.log(_LARGEST / SMALLEST) / -math.log(kept))
 
 
-def tiny_averages(torch: ModuleType, optimizers: Iterable[Optimizer]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Each tensor of an optimizer's state with such numbers, as integers of 32 bits, and where they are."""
+def tiny_averages(
+    torch: ModuleType, optimizers: Iterable[Optimizer]
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Each tensor of an optimizer's state with such numbers: itself, as integers of 32 bits, and where they
+    are.
+    """
     for optimizer in optimizers:
         for state in optimizer.state.values():
             for tensor in state.values() if isinstance(state, dict) else ():
@@ -74,7 +78,7 @@ def tiny_averages(torch: ModuleType, optimizers: Iterable[Optimizer]) -> Iterato
                     numbers = tensor.detach().view(torch.int32)
                     tiny = ((numbers & _EXPONENT) == 0) & ((numbers & MAGNITUDE) != 0)
                     if bool(tiny.any()):
-                        yield numbers, tiny
+                        yield tensor, numbers, tiny
 
 
 def _is_plain(torch: ModuleType, tensor: Tensor) -> bool:
@@ -94,6 +98,5 @@ def silent(parameters: Iterable[Tensor]) -> int:
 
 def _is_dense_float(tensor: Tensor) -> bool:
     """And a plain tensor: to look into one that is spread over ranks, all of them would have to."""
-    single = tensor.is_floating_point() and tensor.dtype.itemsize == 4
-    plain = type(tensor).__module__ == "torch" and not tensor.is_sparse
-    return single and plain and tensor.device.type == "cpu"
+    plain = type(tensor).__module__ == "torch" and str(tensor.layout) == "torch.strided"
+    return plain and str(tensor.dtype) == "torch.float32" and tensor.device.type == "cpu"

@@ -159,7 +159,7 @@ def watch_of(job: Job, training: Training) -> RunWatch | None:
 def tiny_in(training: Training) -> tuple[int, float]:
     """How many averages of gradients are below 1.2e-38, and what a step takes longer for them, at most."""
     torch = training.torch
-    count = sum(int(places.sum()) for _, places in tiny_averages(torch, training.optimizers))
+    count = sum(int(places.sum()) for _, _, places in tiny_averages(torch, training.optimizers))
     return count, count * PRODUCTS * extra_seconds(torch) / torch.get_num_threads()
 
 

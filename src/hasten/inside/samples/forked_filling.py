@@ -62,10 +62,12 @@ def made_in_parallel(
             first[index] = sample
         yield index, sample
     each, rest = (time.monotonic() - began) / _TIMED, wanted[_TIMED:]
-    processes = min(MOST_PROCESSES, _cores()) if each * len(rest) > _WORTH_SECONDS and rest else 1
+    processes = min(MOST_PROCESSES, cores()) if each * len(rest) > _WORTH_SECONDS and rest else 1
     shares = [rest[number::processes] for number in range(processes)]
-    children = [_Child(torch, make, [*first, *share], generators) for share in shares[1:]]
+    children: list[_Child] = []
     try:
+        for share in shares[1:]:
+            children.append(_Child(torch, make, [*first, *share], generators))
         began = time.monotonic()
         for index in shares[0]:
             yield index, make(index)
@@ -80,7 +82,7 @@ def made_in_parallel(
             child.stop()
 
 
-def _cores() -> int:
+def cores() -> int:
     """Cores that may work at once; 1 if a child could not be trusted with the open files."""
     if not hasattr(os, "memfd_create") or shares_what_it_reads():
         return 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -14,10 +15,10 @@ from .columns import Columns, Uneven
 from .draws_in_samples import Drawing
 from .files_noted import FilesNoted
 from .files_read import FileMark
-from .forked_filling import made_in_parallel
+from .forked_filling import cores, made_in_parallel
 from .own_objects import own_objects
-from .reading_ahead import ReadingAhead
 from .sample_room import SampleRoom
+from .samples_ahead import InOrder
 from .sampling_proof import chain, same_sample, states_of
 from .transform_prefix import Divided
 from .visible_state import State, difference, visible_state
@@ -55,7 +56,7 @@ class Cache:
         self._changes = 0
         self._seen: State | None = self._look()
         self._drawing = Drawing(sys.modules["torch"], self._made_from)
-        self._ahead = ReadingAhead()
+        self._ahead = InOrder()
 
     @property
     def dataset(self) -> Any:
@@ -146,11 +147,16 @@ class Cache:
         return [new[index] if index in new else kept[index] for index in indices]
 
     def _make_ahead(self, coming: Sequence[int]) -> None:
-        if any(index not in self._samples for index in coming):
-            try:
-                self.fill(sys.modules["torch"], coming)
-            except NotApplicable:  # the script will see what is wrong with a sample when it asks for it
-                self._ahead.off = True
+        """Only in the main thread: while another one reads, that one may draw random numbers."""
+        if not any(index not in self._samples for index in coming):
+            return
+        if threading.current_thread() is not threading.main_thread() or cores() == 1:
+            self._ahead.off = True
+            return
+        try:
+            self.fill(sys.modules["torch"], coming)
+        except Exception:  # any: the script will see what is wrong with a sample when it asks for it
+            self._ahead.off = True
 
     def gives_the_same(self, index: Any, number: int) -> bool:
         """Whether the dataset makes the same sample for ``index``, which is ``number`` in another type."""
@@ -246,12 +252,15 @@ class Cache:
         """
         before, put_back = rng_states(torch), [restorer(one) for one in self._drawing.generators]
         self._drawing.begin()
-        self._fill(torch, range(len(self.dataset)) if wanted is None else wanted)
-        if self._drawing.drew:
+        try:
+            self._fill(torch, range(len(self.dataset)) if wanted is None else wanted)
+        finally:
+            if drew := self._drawing.drew:
+                set_rng_states(torch, before)
+                for put in put_back:
+                    put()
+        if drew:
             self._give_up("making some of its samples draws random numbers")
-            set_rng_states(torch, before)
-            for put in put_back:
-                put()
             raise NotApplicable(f"making some samples of {type(self.dataset).__name__} draws random numbers")
 
     def _fill(self, torch: ModuleType, wanted: Sequence[int]) -> None:

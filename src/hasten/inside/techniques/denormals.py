@@ -18,14 +18,17 @@ Source: https://docs.pytorch.org/docs/stable/generated/torch.set_flush_denormal.
 
 from __future__ import annotations
 
+import math
+import weakref
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..observing.tiny_numbers import MAGNITUDE, PRODUCTS, steps_until_tiny, tiny_averages
-from ..process.torch_threads import NoThreads, in_each
+from ..observing.tiny_numbers import MAGNITUDE, PRODUCTS, SMALLEST, steps_until_tiny, tiny_averages
+from ..process.torch_threads import NoThreads, TorchThreads
 from ..training import NotApplicable, Training
 from .base import Technique
 
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
 _ELEMENTS = 2**18  # enough for torch to share them among its threads
 _LEAST_SHARE = 0.02  # of a step
+_STAYS = 1000  # steps with it, after which it is not switched off any more
 _LEAST_SECONDS = 3e-10  # longer for a product: seen, 4.6e-9 on an Intel Xeon
 
 
@@ -48,8 +52,9 @@ class Denormals(Technique):
     restarts = True
 
     def __init__(self) -> None:
-        self._lost: list[tuple[Tensor, Tensor, Tensor]] = []  # tensors, where in them, and what was there
-        self._steps = 0
+        self._threads: TorchThreads | None = None
+        self._lost: list[tuple[weakref.ref[Tensor], Tensor, Tensor]] = []  # where in it, and what was there
+        self._had = self._steps = 0
 
     @classmethod
     def refuse_machine(cls, machine: Machine) -> list[str]:
@@ -64,7 +69,8 @@ class Denormals(Technique):
             reasons.append("the training is not on the CPU")
         if "set_flush_denormal" in facts.observation.uses:
             reasons.append("the script calls torch.set_flush_denormal itself, and that stands")
-        if facts.observation.tiny_seconds < _LEAST_SECONDS:
+        seconds = facts.observation.tiny_seconds
+        if facts.on_cpu and seconds is not None and seconds < _LEAST_SECONDS:
             reasons.append("this processor computes with such numbers as fast as with others")
         return reasons
 
@@ -75,40 +81,53 @@ class Denormals(Technique):
         usual = [step.seconds for step in seen.steps]
         if not usual:
             return 0
-        least = _LEAST_SHARE * min(usual) * seen.threads / (PRODUCTS * max(seen.tiny_seconds, _LEAST_SECONDS))
-        slow = [o for o in seen.optimizers if o.silent > least]
-        return max((steps_until_tiny(o.kept) for o in slow), default=0)
+        least = _LEAST_SHARE * min(usual) * seen.threads / (PRODUCTS * (seen.tiny_seconds or _LEAST_SECONDS))
+        own = Counter(step.signature[0] for step in seen.steps)  # several optimizers may take turns
+        times = [len(seen.steps) / (own[number] or len(seen.steps)) for number in range(len(seen.optimizers))]
+        after = [
+            math.ceil(each * steps_until_tiny(one.kept))
+            for one, each in zip(seen.optimizers, times, strict=True)
+            if one.silent > least
+        ]
+        return max(after, default=0)
 
     def install(self, training: Training, settings: Settings) -> None:
-        self._note(training)
-        self._set(training, True)
+        torch = training.torch
+        divisors = [group.get("eps", 1.0) for one in training.optimizers for group in one.param_groups]
+        if any(isinstance(eps, float) and eps < SMALLEST for eps in divisors):
+            raise NotApplicable(
+                "an optimizer divides by numbers that would become zero: its eps is too small"
+            )
+        try:
+            self._threads = TorchThreads(torch)
+        except NoThreads as error:
+            raise NotApplicable(str(error)) from None
+        for tensor, numbers, places in tiny_averages(torch, training.optimizers):
+            self._lost.append((weakref.ref(tensor), places, numbers[places]))
+            self._had += self._lost[-1][-1].numel()
+        self._threads.each(lambda: torch.set_flush_denormal(True))
         if self._kept(training):
-            self._set(training, False)
+            self.remove(training)
             raise NotApplicable("torch computes in threads in which it cannot be set")
         training.after_steps[self.name] = self._step_ended
 
     def _step_ended(self) -> None:
         self._steps += 1
-
-    def _set(self, training: Training, on: bool) -> None:
-        try:
-            in_each(training.torch, lambda: training.torch.set_flush_denormal(on))
-        except NoThreads as error:
-            training.torch.set_flush_denormal(False)
-            raise NotApplicable(str(error)) from None
-
-    def _note(self, training: Training) -> None:
-        """What the optimizers' averages will lose, so that ``remove`` can bring it back."""
-        for numbers, places in tiny_averages(training.torch, training.optimizers):
-            self._lost.append((numbers, places, numbers[places]))
+        if self._steps == _STAYS:
+            self._lost.clear()
 
     def remove(self, training: Training) -> None:
+        """Averages that were taken for zero are as they were: plain steps must be as slow as before."""
         training.after_steps.pop(self.name, None)
-        self._set(training, False)
         torch = training.torch
-        for numbers, places, before in self._lost:
-            now = numbers[places]
-            numbers[places] = torch.where((now & MAGNITUDE) == 0, before, now)
+        if self._threads is not None:
+            self._threads.each(lambda: torch.set_flush_denormal(False))
+        for ref, places, before in self._lost:
+            tensor = ref()
+            if tensor is not None:
+                numbers = tensor.detach().view(torch.int32)
+                now = numbers[places]
+                numbers[places] = torch.where((now & MAGNITUDE) == 0, before, now)
         self._lost.clear()
 
     def _kept(self, training: Training) -> int:
@@ -123,8 +142,7 @@ class Denormals(Technique):
             f"{self._steps} steps; {kept} of {_ELEMENTS} numbers below 1.2e-38 stay, computed by {threads} "
             "threads"
         )
-        lost = sum(before.numel() for _, _, before in self._lost)
-        remark = f"{lost:,} averages of gradients had fallen below 1.2e-38" if lost else ""
+        remark = f"{self._had:,} averages of gradients had fallen below 1.2e-38" if self._had else ""
         return Proof(self.name, kept == 0 and self._steps > 0, evidence, remark)
 
     @classmethod

@@ -238,14 +238,16 @@ class Instruments:
         if over and self._waits is not None:
             self.hooks.loaders.look_at_sampling()
         torch, training = self.training.torch, self.training
-        roots = self._roots.records()
+        roots, optimizers = self._roots.records(), self._optimizers.records()
+        devices = {name for root in roots for name in root.devices}
+        devices |= {name for optimizer in optimizers for name in optimizer.devices}
         return Observation(
             steps=(),
             warmup_steps=0,
             cycle=1,
             roots=roots,
             loaders=self.hooks.loaders.records(),
-            optimizers=self._optimizers.records(),
+            optimizers=optimizers,
             batch_size=None,
             threads=torch.get_num_threads(),
             torch=str(torch.__version__),
@@ -263,6 +265,6 @@ class Instruments:
             padding=self.hooks.padding.share(),
             operators=self.hooks.operators.usual(),
             processors=self._processors.found() if self._processors is not None else None,
-            tiny_seconds=extra_seconds(torch) if any("cpu" in root.devices for root in roots) else 0.0,
+            tiny_seconds=extra_seconds(torch) if "cpu" in devices else None,
             gpu_memory=gpu_memory(torch, (torch.device(name) for root in roots for name in root.devices)),
         )

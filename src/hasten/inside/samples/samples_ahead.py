@@ -12,7 +12,7 @@ _FROM = 256  # samples read in order
 _TIMES = 4  # as many as were read so far
 
 
-class ReadingAhead:
+class InOrder:
     """``off``: it is not to be done any more."""
 
     def __init__(self) -> None:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from hasten.inside.samples.reading_ahead import ReadingAhead
+from hasten.inside.samples.samples_ahead import InOrder
 
 LENGTH = 10_000
 
 
 def ahead(reads: Sequence[Sequence[int]], length: int = LENGTH) -> list[tuple[int, int]]:
     """(batch's number, samples to make before it) where there are any."""
-    found, reading = [], ReadingAhead()
+    found, reading = [], InOrder()
     for number, indices in enumerate(reads):
         coming = reading.before(indices, length)
         found += [(number, len(coming))] if coming else []
@@ -29,7 +29,7 @@ def test_the_further_a_pass_has_come_the_more_is_made() -> None:
 
 
 def test_it_begins_with_the_batch_that_is_read() -> None:
-    reading = ReadingAhead()
+    reading = InOrder()
     for indices in in_order(256):
         assert not reading.before(indices, LENGTH)
     assert reading.before(range(256, 384), LENGTH) == range(256, 1280)
@@ -54,6 +54,6 @@ def test_each_pass_begins_anew() -> None:
 
 
 def test_once_it_is_off_nothing_is_made() -> None:
-    reading = ReadingAhead()
+    reading = InOrder()
     reading.off = True
     assert not any(reading.before(indices, LENGTH) for indices in in_order(LENGTH))
