@@ -40,7 +40,7 @@ class PaperTrials:
     on_steps: Disturb = lambda _: None
     on_start: Disturb = lambda _: None
     workers: list[PaperWorker] = field(default_factory=list)
-    at_once: list[int] = field(default_factory=list)  # workers in memory along with each, as was asked for
+    at_once: list[object] = field(default_factory=list)  # workers in memory along with each, as was asked for
     rehearsals: list[str] = field(default_factory=list)  # of several processes
     refuses_ranks: str = ""  # why a rehearsal in full does
     log: list[str] = field(default_factory=list)  # what all workers trained, in order
@@ -57,8 +57,8 @@ class PaperTrials:
             if not briefly and self.refuses_ranks:
                 raise PlanRefused("processes", self.refuses_ranks)
 
-    def worker(self, plan: Plan = BASELINE, at_once: int = 1, **_: object) -> PaperWorker:
-        self.at_once.append(at_once)
+    def worker(self, plan: Plan = BASELINE, **asked: object) -> PaperWorker:
+        self.at_once.append(asked.get("at_once", 1))
         speed = self.speeds[min(len(self.workers), len(self.speeds) - 1)]
         self.workers.append(PaperWorker(self, plan, speed))
         return self.workers[-1]
