@@ -59,14 +59,15 @@ def runs_table(rows: Sequence[Row], cases: Mapping[str, Promise]) -> str:
         "under it less plain (95%) |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for (case, epochs, plan, *_), group in groups(rows):
+    machines = {row["machine"] for row in rows}
+    for (case, epochs, plan, machine, *_), group in groups(rows):
         pairs = pairs_of(group)
         if not pairs:
             continue
         plain, planned = ([pair[arm]["seconds"] for pair in pairs] for arm in (0, 1))
         times = times_faster(pairs)
         cells = [
-            f"{case}, {epochs} epochs",
+            f"{case}, {epochs} epochs" + (f", {machine.split(',')[0]}" if len(machines) > 1 else ""),
             plan,
             str(len(pairs)),
             f"{fmean(plain):.1f} s",
