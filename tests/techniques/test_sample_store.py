@@ -29,7 +29,7 @@ from hasten.inside.samples.worker_entry import data_set_of
 from hasten.inside.seams import Seams
 from hasten.inside.techniques.sample_store import SampleStore
 from hasten.inside.training import NotApplicable
-from hasten.records.observation import Step
+from hasten.records.observation import Processors, Step
 from hasten.records.plan import Plan
 from hasten.testing.byte_pictures import Compose
 
@@ -1151,6 +1151,20 @@ def test_a_training_that_does_not_wait_is_refused_with_the_share() -> None:
     (found,) = SampleStore.refuse(facts(steps=(step(0.015),)))
     assert "1.5% of a step" in found
     assert "macOS" in SampleStore.refuse_machine(machine(system="macOS"))[0]
+
+
+@pytest.mark.parametrize(
+    ("workers", "busy", "refused"), [(12, 7.0, False), (12, 3.0, False), (12, 1.0, True), (0, 0.0, True)]
+)
+def test_workers_that_could_not_keep_up_with_a_faster_training_are_worth_looking_at(
+    workers: int, busy: float, refused: bool
+) -> None:
+    """On 16 cores: once steps are as fast as other techniques make them, these are waited for."""
+    used = Processors(own=1.0, workers=busy)
+    found = SampleStore.refuse(
+        facts(steps=(step(0.015),), loaders=(loader(workers=workers),), processors=used, optimizers=())
+    )
+    assert any("no more could be gained" in reason for reason in found) is refused
 
 
 @pytest.mark.parametrize(
