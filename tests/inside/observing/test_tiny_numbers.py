@@ -67,7 +67,7 @@ def test_only_dense_float32_gradients_on_the_cpu_are_counted() -> None:
     half.grad = torch.zeros(5, dtype=torch.float64)
     rows = torch.nn.Embedding(8, 2, sparse=True)
     rows(torch.tensor([1])).sum().backward()
-    assert silent([some, none, half, rows.weight]) == 3
+    assert silent(torch, [some, none, half, rows.weight]) == 3
 
 
 class Spread(torch.Tensor):
@@ -80,7 +80,7 @@ class Spread(torch.Tensor):
 def test_what_is_spread_over_ranks_is_not_looked_into() -> None:
     weight = torch.nn.Parameter(torch.ones(3))
     weight.grad = torch.zeros(3).as_subclass(Spread)
-    assert silent([weight]) == 0
+    assert silent(torch, [weight]) == 0
 
 
 def test_the_record_of_an_optimizer_has_both() -> None:

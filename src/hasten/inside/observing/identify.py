@@ -121,7 +121,7 @@ def describe_optimizer(torch: ModuleType, optimizer: TorchOptimizer, stepped: bo
         devices=tuple(sorted({str(p.device) for p in parameters})),
         stepped=stepped,
         kept=kept_share(optimizer),
-        silent=silent(parameters),
+        silent=silent(torch, parameters),
     )
 
 

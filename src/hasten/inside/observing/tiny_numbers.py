@@ -82,21 +82,16 @@ def tiny_averages(
 
 
 def _is_plain(torch: ModuleType, tensor: Tensor) -> bool:
+    """To look into a tensor that is spread over ranks, all of them would have to: its type is another."""
     kind = type(tensor), tensor.dtype, tensor.layout, tensor.device.type
     return kind == (torch.Tensor, torch.float32, torch.strided, "cpu")
 
 
-def silent(parameters: Iterable[Tensor]) -> int:
+def silent(torch: ModuleType, parameters: Iterable[Tensor]) -> int:
     """How many float32 numbers on the CPU have a gradient of zero now."""
     found = 0
     for parameter in parameters:
         gradient = parameter.grad
-        if gradient is not None and _is_dense_float(gradient):
+        if gradient is not None and _is_plain(torch, gradient):
             found += gradient.numel() - int(gradient.count_nonzero())
     return found
-
-
-def _is_dense_float(tensor: Tensor) -> bool:
-    """And a plain tensor: to look into one that is spread over ranks, all of them would have to."""
-    plain = type(tensor).__module__ == "torch" and str(tensor.layout) == "torch.strided"
-    return plain and str(tensor.dtype) == "torch.float32" and tensor.device.type == "cpu"
