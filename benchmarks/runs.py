@@ -40,30 +40,34 @@ FILE = FOLDER / "runs.jsonl"
 ARMS = ("plain", "plan")
 WORKLOADS = Path(__file__).parent / "workloads"
 ACCURACY = r"^accuracy (\S+)$"
+LAST_LOSS = r"\bloss (\S+)$"
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Case:
-    """A training to run whole. ``bar``: times faster that a run is to be, ``above``: what the interval is to
-    exclude; None if nothing is promised. ``judged``: by which plan. ``metric``: what it prints.
+    """A training to run whole. ``length``: in what ``option`` counts. ``bar``: times faster that a run is to
+    be, ``above``: what the interval is to exclude; None if nothing is promised. ``judged``: by which plan.
+    ``metric``: what it prints.
     """
 
     name: str
     script: Path
-    epochs: int
+    length: int
+    option: str = "--epochs"
     bar: float | None = None
     above: float | None = None
     metric: str = ACCURACY
+    takes_seed: bool = True
     needs_data: bool = False
     judged: str = AS_TUNED
 
-    def arguments(self, epochs: int, seed: int | None, data: str) -> list[str]:
+    def arguments(self, length: int, seed: int | None, data: str) -> list[str]:
         """Of the script. Tunes get no seed, since a run is told of by its other arguments."""
-        words = ["--epochs", str(epochs)]
+        words = [self.option, str(length)]
         words += ["--data", data] if self.needs_data else []
-        return [*words, "--seed", str(seed)] if seed is not None else words
+        return [*words, "--seed", str(seed)] if seed is not None and self.takes_seed else words
 
 
 CASES = {
@@ -73,6 +77,20 @@ CASES = {
         Case("augmented_resnet", example_path("augmented_resnet"), 3, bar=1.9),
         Case("padded_text", WORKLOADS / "padded_text.py", 5, bar=2.0, judged="--use pad_trim"),
         Case("cifar_cnn", WORKLOADS / "cifar_cnn.py", 1, bar=2.3, needs_data=True),
+        Case("bn_cnn", example_path("bn_cnn"), 5, metric=r"^Test accuracy: (\S+)$"),
+        Case("char_gpt", example_path("char_gpt"), 1000, option="--steps", metric=r"^loss (\S+)$"),
+        Case("autoencoder", WORKLOADS / "autoencoder.py", 8, metric=LAST_LOSS),
+        Case("segmentation", WORKLOADS / "segmentation.py", 6, metric=r"IoU (\S+)$"),
+        Case(
+            "long_evaluation",
+            WORKLOADS / "long_evaluation.py",
+            8,
+            metric=r"accuracy (\S+)$",
+            takes_seed=False,
+        ),
+        Case("short_epochs", WORKLOADS / "short_epochs.py", 100, metric=LAST_LOSS, takes_seed=False),
+        Case("large_saves", WORKLOADS / "large_saves.py", 40, metric=LAST_LOSS, takes_seed=False),
+        Case("many_objects", WORKLOADS / "many_objects.py", 20, metric=LAST_LOSS, takes_seed=False),
     )
 }
 
@@ -106,7 +124,7 @@ def main() -> None:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--example", choices=tuple(CASES))
     what.add_argument("--empty-plan", nargs="+", type=Path, metavar="SCRIPT")
-    parser.add_argument("--epochs", type=int, help="of each run (default: those of the case)")
+    parser.add_argument("--epochs", type=int, help="of each run, or steps (default: those of the case)")
     parser.add_argument("--rounds", type=int, default=4, help="of one run of each arm")
     parser.add_argument("--data", type=Path, help="the folder that a case reads")
     parser.add_argument("--budget", default="200", help="of the tune, in seconds")
@@ -146,8 +164,8 @@ def measure(
     case: Case, arguments: argparse.Namespace, data: str, runner: Runner, keep: Callable[[Row], None]
 ) -> None:
     """Whole runs of both arms, in turns; a tune before them where no plan was named."""
-    epochs = arguments.epochs or case.epochs
-    about: Row = {"case": case.name, "epochs": epochs}
+    length = arguments.epochs or case.length
+    about: Row = {"case": case.name, "epochs": length, "unit": case.option.removeprefix("--")}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         options, tuned = planned(case, arguments, data, folder, runner)
@@ -161,7 +179,7 @@ def measure(
         else:
             about |= {"plan": " ".join(options), "forecast": None}
         for number in range(arguments.rounds):
-            words = [str(case.script), *case.arguments(epochs, number, data)]
+            words = [str(case.script), *case.arguments(length, number, data)]
             for arm in order(number):
                 done = runner(command(arm, options, words), folder)
                 metric = metric_in(done.output, case.metric)
@@ -186,7 +204,7 @@ def planned(
         return ["--plan", str(arguments.plan.resolve())], None
     if arguments.use:
         return [word for text in arguments.use for word in ("--use", text)], None
-    script = [str(case.script), *case.arguments(arguments.epochs or case.epochs, None, data)]
+    script = [str(case.script), *case.arguments(arguments.epochs or case.length, None, data)]
     runner(
         hasten("tune", "--quiet", "--fresh", "--budget", arguments.budget, "--json", "tune.json", *script),
         folder,

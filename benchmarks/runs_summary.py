@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Protocol
 
 from hasten.bench.comparing.statistics import interval, mean_interval
 from hasten.records.quality import Interval
 from hasten.records.trial import Ratio
+from hasten.units import counted
 
 NOTHING = "nothing.py"  # a script that does nothing: what starting hasten costs
 AS_TUNED = "as tuned"  # the plan that a tune of the run found
@@ -60,14 +62,14 @@ def runs_table(rows: Sequence[Row], cases: Mapping[str, Promise]) -> str:
         "|---|---|---|---|---|---|---|---|---|",
     ]
     machines = {row["machine"] for row in rows}
-    for (case, epochs, plan, machine, *_), group in groups(rows):
+    for (case, _, plan, machine, *_), group in groups(rows):
         pairs = pairs_of(group)
         if not pairs:
             continue
         plain, planned = ([pair[arm]["seconds"] for pair in pairs] for arm in (0, 1))
         times = times_faster(pairs)
         cells = [
-            f"{case}, {epochs} epochs" + (f", {machine.split(',')[0]}" if len(machines) > 1 else ""),
+            run_words(group[0]) + at_words(machine, machines),
             plan,
             str(len(pairs)),
             f"{fmean(plain):.1f} s",
@@ -78,6 +80,17 @@ def runs_table(rows: Sequence[Row], cases: Mapping[str, Promise]) -> str:
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def run_words(row: Row) -> str:
+    """Which training, and how long it is."""
+    unit = row.get("unit", "epochs")
+    return f"{row['case']}, {row['epochs']} {unit.removesuffix('s') if row['epochs'] == 1 else unit}"
+
+
+def at_words(machine: str, machines: Collection[str]) -> str:
+    """On which processor, where there are several."""
+    return f", {machine.split(',')[0]}" if len(machines) > 1 else ""
 
 
 def groups(rows: Sequence[Row]) -> Iterator[tuple[tuple[Any, ...], list[Row]]]:
@@ -137,32 +150,45 @@ def difference_words(found: Interval, digits: int) -> str:
 FORETOLD = {"plain": "before", "plan": "after"}  # in a forecast, by arm
 
 
+@dataclass(frozen=True)
+class Held:
+    """Whether the intervals of one tune hold the runs that came, by arm."""
+
+    of: tuple[str, str]  # which training, and where
+    held: Mapping[str, Sequence[bool]]
+    line: str
+
+
 def forecast_table(rows: Sequence[Row]) -> str:
     """How often the interval that a tune printed holds the run that came; "" without any."""
-    lines = []
-    inside: dict[str, list[bool]] = {arm: [] for arm in FORETOLD}
-    for session in dict.fromkeys(row["session"] for row in rows):
-        mine = [row for row in rows if row["session"] == session]
-        forecast = mine[0]["forecast"]
-        if forecast is None or not is_of_runs(forecast):
-            continue
-        cells = [f"{mine[0]['case']}, {mine[0]['epochs']} epochs"]
-        for arm, name in FORETOLD.items():
-            seconds = [row["seconds"] for row in mine if row["arm"] == arm]
-            foretold = of_run(forecast, name, mine[0]["epochs"])
-            held = [foretold["low"] <= one <= foretold["high"] for one in seconds]
-            inside[arm] += held
-            mean = f"{fmean(seconds):.1f} s" if seconds else "-"
-            cells += [span(foretold), mean, f"{sum(held)} of {len(held)}"]
-        lines.append(f"| {' | '.join(cells)} |")
-    if not lines:
+    found = list(held_forecasts(rows))
+    if not found:
         return ""
     head = [
         "| tune | plain, forecast | measured, mean | in the interval | under the plan, forecast | "
         "measured, mean | in the interval |",
         "|---|---|---|---|---|---|---|",
     ]
-    return "\n".join([*head, *lines, "", forecasts_words(inside["plain"], inside["plan"])])
+    last = list({tune.of: tune for tune in found}.values())
+    return "\n".join([*head, *(tune.line for tune in found), "", forecasts_words(found, last)])
+
+
+def held_forecasts(rows: Sequence[Row]) -> Iterator[Held]:
+    """Of each tune that told what a run takes."""
+    machines = {row["machine"] for row in rows}
+    for session in dict.fromkeys(row["session"] for row in rows):
+        mine = [row for row in rows if row["session"] == session]
+        first, forecast = mine[0], mine[0]["forecast"]
+        if forecast is None or not is_of_runs(forecast):
+            continue
+        cells, held = [run_words(first) + at_words(first["machine"], machines)], {}
+        for arm, name in FORETOLD.items():
+            seconds = [row["seconds"] for row in mine if row["arm"] == arm]
+            foretold = of_run(forecast, name, first["epochs"])
+            held[arm] = [foretold["low"] <= one <= foretold["high"] for one in seconds]
+            mean = f"{fmean(seconds):.1f} s" if seconds else "-"
+            cells += [span(foretold), mean, f"{sum(held[arm])} of {len(seconds)}"]
+        yield Held((run_words(first), first["machine"]), held, f"| {' | '.join(cells)} |")
 
 
 def is_of_runs(forecast: Row) -> bool:
@@ -178,12 +204,26 @@ def of_run(forecast: Row, name: str, epochs: int) -> dict[str, float]:
     return {end: epochs * forecast[name][end] + sum(part[end] for part in once) for end in forecast[name]}
 
 
-def forecasts_words(plain: Sequence[bool], planned: Sequence[bool]) -> str:
-    enough = 10 * sum(planned) >= OF_TEN * len(planned)
+def forecasts_words(tunes: Sequence[Held], last: Sequence[Held]) -> str:
+    """Of all tunes, and of the last one of each training on each machine: hasten as it is."""
+    plain, planned = (of_arm(last, arm) for arm in FORETOLD)
+    enough = all(10 * sum(held) >= OF_TEN * len(held) for held in (plain, planned))
+    trainings = len({tune.of[0] for tune in last})
     return (
-        f"The interval of the forecast holds {sum(plain)} of {len(plain)} plain runs and {sum(planned)} of "
-        f"{len(planned)} under the plan: {'' if enough else 'fewer than '}nine of ten of these."
+        f"The interval of the forecast holds {holds_words(tunes)}. Of the last tune of each of these "
+        f"{counted(trainings, 'training')} on each machine it holds {holds_words(last)}: "
+        f"{'' if enough else 'fewer than '}nine of ten."
     )
+
+
+def holds_words(tunes: Sequence[Held]) -> str:
+    plain, planned = (of_arm(tunes, arm) for arm in FORETOLD)
+    of_plain = f"{sum(plain)} of {counted(len(plain), 'plain run')}"
+    return f"{of_plain} and {sum(planned)} of {len(planned)} under the plan"
+
+
+def of_arm(tunes: Sequence[Held], arm: str) -> list[bool]:
+    return [one for tune in tunes for one in tune.held[arm]]
 
 
 def span(found: Mapping[str, float]) -> str:

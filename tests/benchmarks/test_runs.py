@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import subprocess
 import sys
@@ -71,8 +72,8 @@ def test_a_case_is_tuned_and_then_run_in_turns() -> None:
     assert [row["kind"] for row in rows] == ["tune", *["run"] * 6]
     assert [row["round"] for row in rows[1:]] == [0, 0, 1, 1, 2, 2]
     assert rows[1] == {
-        "kind": "run", "case": "fashion_cnn", "epochs": 5, "plan": {"bf16": {}}, "forecast": FORECAST,
-        "round": 0, "arm": "plain", "seconds": 20.0, "metric": 0.86,
+        "kind": "run", "case": "fashion_cnn", "epochs": 5, "unit": "epochs", "plan": {"bf16": {}},
+        "forecast": FORECAST, "round": 0, "arm": "plain", "seconds": 20.0, "metric": 0.86,
     }  # fmt: skip
 
 
@@ -225,9 +226,45 @@ def test_forecasts_are_held_against_the_runs_that_came() -> None:
     assert line[1:] == [
         *("20.0 s (19.0 to 21.0)", "21.0 s", "1 of 2", "7.0 s (6.5 to 7.5)", "7.2 s", "2 of 2")
     ]
-    assert found.endswith("holds 1 of 2 plain runs and 2 of 2 under the plan: nine of ten of these.")
-    wrong = forecast_table([*told, *rows([20.0] * 2, [7.0, 9.0], forecast=FORECAST, session="tuesday")])
-    assert wrong.endswith("3 of 4 under the plan: fewer than nine of ten of these.")
+    assert "holds 1 of 2 plain runs and 2 of 2 under the plan." in found
+    assert found.endswith("fewer than nine of ten.")
+
+
+@pytest.mark.parametrize("arm", [0, 1], ids=runs.ARMS)
+def test_nine_of_ten_runs_of_either_arm_are_to_be_in_the_interval(arm: int) -> None:
+    def of(outside: int) -> str:
+        both = [[20.0] * 10, [7.0] * 10]
+        both[arm][:outside] = [30.0] * outside
+        return forecast_table(rows(*both, forecast=FORECAST))
+
+    assert of(1).endswith(": nine of ten.")
+    assert of(2).endswith(": fewer than nine of ten.")
+
+
+def test_the_last_tune_of_each_training_shows_what_forecasts_are_worth_now() -> None:
+    older = rows([40.0], [7.0], forecast=FORECAST)
+    newer = rows([20.0], [7.0], forecast=FORECAST, session="tuesday")
+    other = [{**row, "case": "bn_cnn"} for row in rows([20.0], [7.0], forecast=FORECAST, session="wednesday")]
+    found = forecast_table([*older, *newer, *other])
+    assert len([line for line in found.splitlines() if line.startswith("| fashion_cnn")]) == 2
+    assert "holds 2 of 3 plain runs and 3 of 3 under the plan." in found
+    assert found.endswith(
+        "Of the last tune of each of these 2 trainings on each machine it holds "
+        "2 of 2 plain runs and 2 of 2 under the plan: nine of ten."
+    )
+
+
+def test_a_length_is_told_in_what_the_script_counts() -> None:
+    runner, made = PaperRunner(), list[dict[str, Any]]()
+    case = dataclasses.replace(CASES["char_gpt"], metric=runs.ACCURACY)
+    measure(case, asked(use=["bf16"], rounds=2), "", runner, made.append)
+    assert runner.ran[0][2:] == ["--steps", "1000", "--seed", "0"]
+    placed = [{**row, "session": "monday", "machine": "Pencil and Paper", "torch": "2.13.0"} for row in made]
+    assert cells(summary(placed, CASES), "char_gpt")[0] == "char_gpt, 1000 steps"
+
+
+def test_a_training_without_a_seed_gets_none() -> None:
+    assert CASES["large_saves"].arguments(40, 3, "") == ["--epochs", "40"]
 
 
 @pytest.mark.parametrize("forecast", [None, {**FORECAST, "of": "epoch"}], ids=["none", "of an epoch"])
