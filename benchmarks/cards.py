@@ -59,7 +59,7 @@ UNPROVEN = {
     **dict.fromkeys(("affinity", "interop_threads", "huge_pages"), _TWO_CORES),
     **dict.fromkeys(("checkpointing", "optimizer_in_backward"), _MEMORY),
     **dict.fromkeys(_IN_EPOCHS, _OUTSIDE),
-    "lazy_dynamo": _START,
+    **dict.fromkeys(("lazy_dynamo", "frozen_imports"), _START),
     "intel_extension": "Unproven: the extension ended with torch 2.8, older than any we support.",
     "openmp_runtime": "Unproven: no workload is known to gain from it on two cores.",
 }

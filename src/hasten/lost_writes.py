@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import sqlite3
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .errors import HastenError
+
+if TYPE_CHECKING:
+    import sqlite3
 
 _LEAST_BYTES = 2**20
 _FULL = {

@@ -233,9 +233,9 @@ def test_forecasts_are_held_against_the_runs_that_came() -> None:
 @pytest.mark.parametrize("arm", [0, 1], ids=runs.ARMS)
 def test_nine_of_ten_runs_of_either_arm_are_to_be_in_the_interval(arm: int) -> None:
     def of(outside: int) -> str:
-        both = [[20.0] * 10, [7.0] * 10]
-        both[arm][:outside] = [30.0] * outside
-        return forecast_table(rows(*both, forecast=FORECAST))
+        plain, planned = [20.0] * 10, [7.0] * 10
+        (plain, planned)[arm][:outside] = [30.0] * outside
+        return forecast_table(rows(plain, planned, forecast=FORECAST))
 
     assert of(1).endswith(": nine of ten.")
     assert of(2).endswith(": fewer than nine of ten.")

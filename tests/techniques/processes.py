@@ -25,10 +25,10 @@ from hasten.inside.training import Training
 
 name, asked, started, script = json.loads(sys.argv[1])
 training = Training(torch, Seams(), 0)
-if started is not None:
-    CATALOG[name]().start(training, started)
-exec(script)
 technique = CATALOG[name]()
+if started is not None:
+    technique.start(training, started)
+exec(script)
 technique.install(training, asked)
 proof = technique.proof(training)
 print(json.dumps([proof.effective, proof.evidence]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -163,6 +162,8 @@ def _seed_of(folder: str, ranks: int, ours: bool) -> int:
     """Of the first run with this folder. Raises UsageError if that trained in another number of processes,
     and ranks of its kind cannot go on then. ``ours``: they train as one process.
     """
+    import secrets
+
     from ..errors import UsageError
 
     os.makedirs(folder, mode=0o700, exist_ok=True)

@@ -19,11 +19,11 @@ def tuning_of(
     arguments: SimpleNamespace, script: Script, machine: Machine, distribution: Distribution, plan: Plan
 ) -> RunTuning | None:
     """What the run may try; None if that was not asked for. Raises UsageError if it is impossible."""
+    if not (arguments.tune or arguments.retune_every):
+        return None
     from ..records.run_tuning import RunTuning
     from ..tuning.known_here import known_here
 
-    if not (arguments.tune or arguments.retune_every):
-        return None
     _refuse_ranks(arguments, distribution, plan)
     known = known_here(script, machine)
     steps, seconds = arguments.retune_every or (None, None)

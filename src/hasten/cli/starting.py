@@ -30,7 +30,6 @@ def start(
     """The exit code; does not return if the script replaces this process. ``found``: how the script trains in
     several processes, read from its source. ``told``: by our engine, if one started this process as a rank.
     """
-    from ..doctor import BY_HAND
     from ..errors import UsageError
     from ..launch.chosen import check_backends, check_processes
     from ..launch.launched_rank import launched_rank
@@ -39,6 +38,8 @@ def start(
     from .across_hosts import start_across_hosts
 
     if found.data_parallel:
+        from ..doctor import BY_HAND
+
         say(
             f"{found.data_parallel} copies the model in every step if it has several GPUs; hasten run "
             f"--nproc-per-node N trains in N processes instead, without a change; {BY_HAND}"

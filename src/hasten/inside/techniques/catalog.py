@@ -52,6 +52,7 @@ _ALL = (
     "denormals",
     "gc_control",
     "lazy_dynamo",
+    "frozen_imports",
     "intel_extension",
     "processes",
     "batch_size",

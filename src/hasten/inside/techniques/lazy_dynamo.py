@@ -42,6 +42,11 @@ class LazyDynamo(Technique):
             return ["the script compiles its model"]
         return []
 
+    @classmethod
+    def together_with(cls, settings: Settings, facts: Facts) -> dict[str, Settings]:
+        """Both shorten the start alone, and starts take long to compare."""
+        return {"frozen_imports": {}}
+
     def start(self, training: Training, settings: Settings) -> None:
         if not lazy_dynamo.put_in_place():
             raise NotApplicable(f"{lazy_dynamo.NAME} was imported before torch had been")
