@@ -78,7 +78,7 @@ CASES = {
         Case("padded_text", WORKLOADS / "padded_text.py", 5, bar=2.0, judged="--use pad_trim"),
         Case("cifar_cnn", WORKLOADS / "cifar_cnn.py", 1, bar=2.3, needs_data=True),
         Case("bn_cnn", example_path("bn_cnn"), 5, metric=r"^Test accuracy: (\S+)$"),
-        Case("char_gpt", example_path("char_gpt"), 1000, option="--steps", metric=r"^loss (\S+)$"),
+        Case("char_gpt", example_path("char_gpt"), 400, option="--steps", metric=r"^loss (\S+)$"),
         Case("autoencoder", WORKLOADS / "autoencoder.py", 8, metric=LAST_LOSS),
         Case("segmentation", WORKLOADS / "segmentation.py", 6, metric=r"IoU (\S+)$"),
         Case(

@@ -258,9 +258,9 @@ def test_a_length_is_told_in_what_the_script_counts() -> None:
     runner, made = PaperRunner(), list[dict[str, Any]]()
     case = dataclasses.replace(CASES["char_gpt"], metric=runs.ACCURACY)
     measure(case, asked(use=["bf16"], rounds=2), "", runner, made.append)
-    assert runner.ran[0][2:] == ["--steps", "1000", "--seed", "0"]
+    assert runner.ran[0][2:] == ["--steps", "400", "--seed", "0"]
     placed = [{**row, "session": "monday", "machine": "Pencil and Paper", "torch": "2.13.0"} for row in made]
-    assert cells(summary(placed, CASES), "char_gpt")[0] == "char_gpt, 1000 steps"
+    assert cells(summary(placed, CASES), "char_gpt")[0] == "char_gpt, 400 steps"
 
 
 def test_a_training_without_a_seed_gets_none() -> None:

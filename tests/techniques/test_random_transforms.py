@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -292,6 +293,12 @@ class Scaled(Images):
         return image * 2, target
 
 
+def waits(image: Any) -> Any:
+    """Takes a hundred times as long as what comes before it."""
+    time.sleep(0.002)
+    return flip(image)
+
+
 class OwnNumbers:
     def __init__(self) -> None:
         self.own = random.Random(1)
@@ -322,6 +329,7 @@ class Backwards(Compose):
         pytest.param(
             lambda: Images(Compose([to_tensor, OwnNumbers()])), "are called separately", id="an own generator"
         ),
+        pytest.param(lambda: Images(Compose([waits, to_tensor])), "there is little to keep", id="slow after"),
         pytest.param(lambda: Images(Backwards([noise, to_tensor])), "failed", id="another order"),
     ],
 )  # fmt: skip
