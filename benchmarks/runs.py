@@ -127,7 +127,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, help="of each run, or steps (default: those of the case)")
     parser.add_argument("--rounds", type=int, default=4, help="of one run of each arm")
     parser.add_argument("--data", type=Path, help="the folder that a case reads")
-    parser.add_argument("--budget", default="200", help="of the tune, in seconds")
+    parser.add_argument("--budget", help="of the tune, in seconds (default: hasten's own)")
     plan = parser.add_mutually_exclusive_group()
     plan.add_argument("--plan", type=Path, metavar="FILE")
     plan.add_argument("--use", action="append", default=[], metavar="TECHNIQUE[:KEY=VALUE,...]")
@@ -205,10 +205,8 @@ def planned(
     if arguments.use:
         return [word for text in arguments.use for word in ("--use", text)], None
     script = [str(case.script), *case.arguments(arguments.epochs or case.length, None, data)]
-    runner(
-        hasten("tune", "--quiet", "--fresh", "--budget", arguments.budget, "--json", "tune.json", *script),
-        folder,
-    )
+    budget = ["--budget", arguments.budget] if arguments.budget else []
+    runner(hasten("tune", "--quiet", "--fresh", *budget, "--json", "tune.json", *script), folder)
     tuned: Row = json.loads((folder / "tune.json").read_text())
     (plan,) = folder.glob(".hasten/*/plan.toml")
     return ["--plan", str(plan)], tuned

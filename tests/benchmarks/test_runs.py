@@ -53,7 +53,7 @@ class PaperRunner:
 
 
 def asked(**options: Any) -> argparse.Namespace:
-    usual: dict[str, Any] = {"epochs": None, "rounds": 2, "plan": None, "use": [], "budget": "200"}
+    usual: dict[str, Any] = {"epochs": None, "rounds": 2, "plan": None, "use": [], "budget": None}
     return argparse.Namespace(**{**usual, **options})
 
 
@@ -63,7 +63,7 @@ def test_a_case_is_tuned_and_then_run_in_turns() -> None:
     assert runner.arms == ["plain", "plan", "plan", "plain", "plain", "plan"]
     tune, plain, planned, *_ = runner.ran
     assert tune[3:] == [
-        *("tune", "--quiet", "--fresh", "--budget", "200", "--json", "tune.json"),
+        *("tune", "--quiet", "--fresh", "--json", "tune.json"),
         *(str(CASE.script), "--epochs", "5"),
     ]
     assert plain == [sys.executable, str(CASE.script), "--epochs", "5", "--seed", "0"]
