@@ -4,7 +4,7 @@ processes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ..errors import WorkerError
@@ -102,7 +102,7 @@ class ScriptBench:
         new = [name for name, how in b.techniques.items() if a.techniques.get(name) != how]
         for name in new:  # for several, it is unknown which one it was
             one = b.only({name})
-            each = (trial.setup_seconds - trial.lasting_seconds) / len(new)
+            each = max(0.0, trial.setup_seconds - trial.lasting_seconds - _shared(trial, new)) / len(new)
             if trial.method == "live" and CATALOG[name].slow_to_set_up:
                 each *= _AGAIN
             self._setups[one] = max(self._setups.get(one, 0.0), each)
@@ -112,7 +112,7 @@ class ScriptBench:
             return
         for plan, processes in ((trial.a, trial.processes_a), (trial.b, trial.processes_b)):
             if processes:
-                self._begun[plan] = processes[-1].setup_seconds
+                self._begun[plan] = max(0.0, processes[-1].setup_seconds - processes[-1].shared_seconds)
 
     def _timed(self, measure: Callable[[], Trial]) -> Trial:
         """The trial, with where its time went."""
@@ -267,3 +267,8 @@ def _clear(log_ratios: list[float]) -> bool:
     if ratio is None:
         return lost_at_once(log_ratios)
     return is_clear(ratio) or all_much_slower(log_ratios)
+
+
+def _shared(trial: Trial, names: Sequence[str]) -> float:
+    """Set-up of these techniques that later processes are spared, in seconds."""
+    return sum(proof.shared_seconds for proof in trial.proofs if proof.technique in names)

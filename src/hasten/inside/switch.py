@@ -30,6 +30,7 @@ class Switchboard:
         self._earlier: dict[str, Proof] = {}  # from before late roots and optimizers were added
         self._taken_in_at = -1  # after this many steps
         self._late_seconds = 0.0  # set-up for late roots and optimizers
+        self.spared_seconds = 0.0  # of set-up that a run pays and this process did not
 
     def start(self, plan: Plan) -> None:
         """Start the plan's techniques of process scope, before the script goes on.
@@ -51,12 +52,12 @@ class Switchboard:
 
     def switch(self, plan: Plan, prepare: bool = False) -> float:
         """Put ``plan`` in force; with ``prepare`` do its set-up now (fill caches). Returns the seconds
-        it took.
+        that this takes in a run: as here, where no other process of a tune has done part of it.
 
         What both plans have in common stays as it is. Raises NotApplicable, with nothing left
         installed, if a technique finds that it cannot take effect, or two of them exclude each other.
         """
-        began = time.perf_counter()
+        began = self._clock()
         apart = within(plan, CATALOG)
         if plan != self.plan:
             self._taken_in_at = -1
@@ -81,7 +82,7 @@ class Switchboard:
             self.switch(BASELINE)
             raise
         self._told_in_steps = self.seconds_in_steps()
-        return time.perf_counter() - began
+        return self._clock() - began
 
     def refresh(self, prepare: bool = False) -> None:
         """Add roots and optimizers that appeared since the last switch; with ``prepare`` do their set-up
@@ -94,7 +95,7 @@ class Switchboard:
             return
         self._training.changed = False
         self._earlier = {proof.technique: proof for proof in self.proofs() if proof.effective}
-        plan, began = self.plan, time.perf_counter()
+        plan, began = self.plan, self._clock()
         self.switch(BASELINE)
         self.plan, self._taken_in_at = plan, self._training.steps
         for name in plan.techniques:
@@ -107,7 +108,7 @@ class Switchboard:
                     self._on.pop(name).remove(self._training)
                 self._left_out[name] = str(error)
         self._told_in_steps = self.seconds_in_steps()
-        self._late_seconds += time.perf_counter() - began if prepare and plan else 0.0
+        self._late_seconds += self._clock() - began if prepare and plan else 0.0
 
     def proofs(self) -> list[Proof]:
         """One proof for each technique of the plan, counted since it was switched on, or since models or
@@ -128,10 +129,15 @@ class Switchboard:
         before, self._told_in_steps = self._told_in_steps, self.seconds_in_steps()
         return max(0.0, self._told_in_steps - before)
 
+    def _clock(self) -> float:
+        """By it, set-up takes as long as in a run."""
+        return time.perf_counter() + self.spared_seconds
+
     def _prepare(self, name: str) -> None:
         """Raises NotApplicable for any failure, including one in the script's own code."""
         try:
             self._on[name].prepare(self._training)
+            self.spared_seconds += self._on[name].spared_seconds()
         except NotApplicable:
             raise
         except Exception as error:

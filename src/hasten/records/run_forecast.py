@@ -21,7 +21,8 @@ class SeenProcess:
     without techniques' set-up; ``step_seconds``: the mean of its timed steps, ``uneven`` times their median.
     ``lead_seconds``: how much longer the steps between the first and those took, without set-up: caches fill,
     kernels are chosen; and what came once. Below 0 if they were faster. ``steps``: taken in all. ``samples``
-    of its usual step, and ``data_seconds`` that this waits for them; None if unknown.
+    of its usual step, and ``data_seconds`` that this waits for them; None if unknown. ``shared_seconds``: the
+    part of its set-up that other processes of the tune are spared, and runs are not.
     """
 
     start_seconds: float
@@ -32,6 +33,7 @@ class SeenProcess:
     steps: int = 0
     samples: float | None = None
     data_seconds: float | None = None
+    shared_seconds: float = 0.0
 
 
 @dataclass(frozen=True)

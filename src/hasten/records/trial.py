@@ -35,7 +35,8 @@ class Proof:
     """Whether a technique took effect: counted, not assumed.
 
     ``lasting_seconds``: set-up paid once on this machine and not by each process, as recorded by what it
-    made, whichever process paid. ``paid_seconds``: the part paid by this process.
+    made, whichever process paid. ``paid_seconds``: the part paid by this process. ``shared_seconds``: set-up
+    that a run pays, and that other processes of this tune are spared.
     """
 
     technique: str
@@ -44,6 +45,7 @@ class Proof:
     remark: str = ""  # what a reader of the measured number should know
     lasting_seconds: float = 0.0
     paid_seconds: float = 0.0
+    shared_seconds: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -60,4 +60,5 @@ def seen_process(
         steps=len(worker.history),
         samples=usual_samples(worker.history, rhythm.cycle),
         data_seconds=usual_wait(worker.history),
+        shared_seconds=sum(proof.shared_seconds for proof in proofs),
     )

@@ -14,7 +14,6 @@ import fcntl
 import os
 import socket
 import stat
-import struct
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,20 +24,17 @@ from typing import Any, NoReturn, TypeVar
 from ..process.own_offsets import open_files_anew
 from ..random_state import fingerprint, state_of_generator
 from .forked import be_quiet_and_single, end
+from .made_records import RecordWriter, read_records
 from .private_mapping import map_privately
 from .sampling_proof import same_sample
-from .stored_form import decode, encode
 
 MOST_PROCESSES = 8
 _WORTH_SECONDS = 0.5  # that one process would need for the rest
 _TIMED = 32  # samples timed to estimate the rest
 _PATIENCE_SECONDS = 2.0  # for children, after we finished our own part
 _SLOWER = 1.5  # times as long as our own part
-_RECORD = struct.Struct("<QQQ")  # index, bytes of the layout, bytes of the body
-_ALIGNED = 64
 _MEMORY = ("/memfd:", "/dev/shm/")  # not files that the script reads at an offset
 _COMPARED = 2  # samples that a child makes again, to compare with ours
-_BUFFER = 2**20  # bytes
 
 Make = Callable[[int], object]
 Made = TypeVar("Made")
@@ -151,26 +147,12 @@ class _Child:
         size = os.fstat(self._memory).st_size
         if not ended or status or not size:
             return {}
-        return dict(_read(self._torch, map_privately(self._torch, self._memory, size)))
+        return dict(read_records(self._torch, map_privately(self._torch, self._memory, size)))
 
     def stop(self) -> None:
         if self._process:
             end(self._process)
         os.close(self._memory)
-
-
-def _read(torch: ModuleType, whole: memoryview) -> Iterator[tuple[int, object]]:
-    at = 0
-    while at < len(whole):
-        index, layout_bytes, body_bytes = _RECORD.unpack_from(whole, at)
-        layout = bytes(whole[at + _RECORD.size : at + _RECORD.size + layout_bytes])
-        at = _aligned(at + _RECORD.size + layout_bytes)
-        yield index, decode(torch, layout, whole[at : at + body_bytes], copied=False)
-        at = _aligned(at + body_bytes)
-
-
-def _aligned(at: int) -> int:
-    return at + -at % _ALIGNED
 
 
 # ---- in a child
@@ -197,26 +179,12 @@ def _make_and_exit(
 
 def _write(memory: int, make: Make, share: Sequence[int], parent: int) -> None:
     """Write up to the first that cannot be made, or kept as plain bytes."""
-    buffer = bytearray()
+    writer = RecordWriter(memory)
     for index in share:
         if os.getppid() != parent:
             os._exit(1)
         try:
-            layout, body = encode(make(index))
+            writer.add(index, make(index))
         except Exception:
             break
-        buffer += _RECORD.pack(index, len(layout), len(body)) + layout
-        buffer += bytes(-len(buffer) % _ALIGNED)
-        buffer += body
-        buffer += bytes(-len(buffer) % _ALIGNED)
-        if len(buffer) > _BUFFER:
-            _flush(memory, buffer)
-    _flush(memory, buffer)
-
-
-def _flush(memory: int, buffer: bytearray) -> None:
-    """The buffer's length is a multiple of ``_ALIGNED`` here, so that the next record starts at one."""
-    rest = memoryview(bytes(buffer))
-    while rest:
-        rest = rest[os.write(memory, rest) :]
-    buffer.clear()
+    writer.flush()

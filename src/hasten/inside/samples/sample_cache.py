@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
-from ..living import reference
 from ..random_state import restorer, rng_states, set_rng_states
 from ..training import NotApplicable
+from .cache_source import CacheSource
 from .columns import Columns, Uneven
 from .draws_in_samples import Drawing
 from .files_noted import FilesNoted
-from .files_read import FileMark
 from .forked_filling import cores, made_in_parallel
+from .made_records import Made
 from .own_objects import own_objects
 from .sample_room import SampleRoom
 from .samples_ahead import InOrder
-from .sampling_proof import chain, same_sample, states_of
+from .sampling_proof import same_sample
 from .transform_prefix import Divided
 from .visible_state import State, difference, visible_state
 
 _SPOT_CHECKS = 4  # samples compared with the dataset again at every pass over the cache
 _MOST_CHANGES = 3  # between passes: a data set that changes more often gains nothing from a cache
-
-
-_Made = tuple[object, list[FileMark]]
 
 
 class Cache:
@@ -40,8 +37,7 @@ class Cache:
     def __init__(
         self, dataset: object, room: SampleRoom, needed: int, divided: Divided | None = None
     ) -> None:
-        self._refer = reference(dataset)
-        self._divided = divided
+        self.source = CacheSource(dataset, divided)
         self.hits = 0
         self.made = 0
         self.stale = ""
@@ -55,18 +51,13 @@ class Cache:
         self._take()
         self._changes = 0
         self._seen: State | None = self._look()
-        self._drawing = Drawing(sys.modules["torch"], self._made_from)
+        self._drawing = Drawing(sys.modules["torch"], self.source.made_from)
         self._ahead = InOrder()
 
     @property
     def dataset(self) -> Any:
         """Only valid while the script has it."""
-        return self._refer()
-
-    @property
-    def parts(self) -> list[object]:
-        """What the samples are made from."""
-        return list(chain(self.dataset)) if self._divided is None else self._divided.parts
+        return self.source.dataset
 
     # ---- room
     def _take(self) -> None:
@@ -91,20 +82,16 @@ class Cache:
             self._changes += 1
             self._empty()
         if changed or before is None:
-            self._drawing = Drawing(sys.modules["torch"], self._made_from)
-        if changed and (self._divided is not None or self._changes > _MOST_CHANGES):
+            self._drawing = Drawing(sys.modules["torch"], self.source.made_from)
+        if changed and (self.source.is_divided or self._changes > _MOST_CHANGES):
             self._give_up(f"{changed} was changed")
 
-    @property
-    def _made_from(self) -> object:
-        return self.dataset if self._divided is None else self._divided.first_part
-
     def _look(self) -> State:
-        return visible_state(self._made_from, lenient=True)
+        return visible_state(self.source.made_from, lenient=True)
 
     # ---- samples
     def __getitem__(self, index: int) -> object:
-        if self._divided is not None and not (self.stale or self._divided.is_intact):
+        if not (self.stale or self.source.is_intact):
             self._give_up("the transforms were replaced")
         if self.stale:
             self.made += 1
@@ -113,7 +100,7 @@ class Cache:
         if sample is self:
             self._drawing.begin()
             with self._files.noting():
-                sample = self._samples[index] = self._make(index)
+                sample = self._samples[index] = self.source.make(index)
             self.made += 1
             if self._drawing.drew:
                 self._give_up(f"making sample {index} drew random numbers")
@@ -121,15 +108,15 @@ class Cache:
             self.hits += 1
             if self._check_is_due(1):
                 sample = self._checked(index, sample)
-        return sample if self._divided is None else self._divided.finish(sample)
+        return self.source.finish(sample)
 
     def several(self, indices: Sequence[int]) -> list[object]:
         """The samples with these indices. Whether making one draws random numbers is looked at once for all:
         that takes longer than to make a small sample.
         """
-        if self._divided is None and indices and not self.stale:
+        if indices and not (self.source.is_divided or self.stale):
             self._make_ahead(self._ahead.before(indices, len(self.dataset)))
-        if self._divided is not None or self.stale:
+        if self.source.is_divided or self.stale:
             return [self[index] for index in indices]
         kept = {index: self._samples[index] for index in indices if index in self._samples}
         missing = [index for index in dict.fromkeys(indices) if index not in kept]
@@ -137,7 +124,7 @@ class Cache:
             return [self[index] for index in indices]
         self._drawing.begin()
         with self._files.noting():
-            new = {index: self._make(index) for index in missing}
+            new = {index: self.source.make(index) for index in missing}
         self.made += len(missing)
         self.hits += len(indices) - len(missing)
         if self._drawing.drew:
@@ -160,9 +147,9 @@ class Cache:
 
     def gives_the_same(self, index: Any, number: int) -> bool:
         """Whether the dataset makes the same sample for ``index``, which is ``number`` in another type."""
-        if self._divided is not None:  # whose transforms would draw random numbers
+        if self.source.is_divided:  # whose transforms would draw random numbers
             return False
-        return same_sample(self.dataset[index], self._make(number))
+        return same_sample(self.dataset[index], self.source.make(number))
 
     def gives_copies(self, torch: ModuleType) -> bool:
         """Whether copies may stand for the samples where a script's own function makes batches of them. If
@@ -175,13 +162,10 @@ class Cache:
                 self.drop()
         return not self._own
 
-    def _make(self, index: int) -> object:
-        return self.dataset[index] if self._divided is None else self._divided.make(index)
-
     @property
     def remark(self) -> str:
         """How the samples are kept, if that is worth saying."""
-        return self.stale or (str(self._divided) if self._divided is not None else "")
+        return self.stale or self.source.remark
 
     def columns(self, torch: ModuleType) -> Columns | None:
         """All samples in columns, once all are made, if possible."""
@@ -225,7 +209,7 @@ class Cache:
         """Compares a sample with the dataset's own, to find changes that set no attribute (such as an array
         modified in place).
         """
-        fresh = self._make(index)
+        fresh = self.source.make(index)
         if not same_sample(fresh, sample):
             self._give_up(f"sample {index} changed")
         return fresh
@@ -241,9 +225,6 @@ class Cache:
             self._columns = None
             self._room.give_back(self._needed)
             self._taken -= self._needed
-
-    def state(self) -> object:
-        return states_of(self.dataset) if self._divided is None else self._divided.state()
 
     def fill(self, torch: ModuleType, wanted: Sequence[int] | None = None) -> None:
         """Make all samples, or those that are ``wanted``. Raises NotApplicable if the dataset cannot make one
@@ -266,18 +247,31 @@ class Cache:
     def _fill(self, torch: ModuleType, wanted: Sequence[int]) -> None:
         missing = [index for index in wanted if index not in self._samples]
         generators = self._drawing.generators
-        for index, (sample, files) in made_in_parallel(
-            torch, self._surely_made, missing, generators, _same_made
-        ):
+        self.take(made_in_parallel(torch, self._surely_made, missing, generators, _same_made))
+
+    def take(self, made: Iterable[tuple[int, Made]]) -> None:
+        """Keep samples by index, each with files that it was made from."""
+        for index, (sample, files) in made:
             self._samples[index] = sample
             self._files.add(files)
 
-    def _surely_made(self, index: int) -> _Made:
+    @property
+    def is_empty(self) -> bool:
+        return not self._samples
+
+    def kept(self) -> Iterator[tuple[int, Made]]:
+        """All samples that are kept, as ``take`` wants them; the first with the files of all."""
+        files = self._files.marks
+        for index, sample in self._samples.items():
+            yield index, (sample, files)
+            files = []
+
+    def _surely_made(self, index: int) -> Made:
         """The sample, and the files that it was made from."""
         noted = FilesNoted()
         try:
             with noted.noting():
-                sample = self._make(index)
+                sample = self.source.make(index)
         except Exception as error:
             name = type(self.dataset).__name__
             raise NotApplicable(f"sample {index} of {name} raised {type(error).__name__}: {error}") from error
@@ -285,14 +279,14 @@ class Cache:
 
     def invalidate_if_made_from(self, part: object) -> None:
         """Empty the cache if the samples are made from ``part``, which the script has changed."""
-        if not any(part is known for known in self.parts):
+        if not any(part is known for known in self.source.parts):
             return
         self._empty()
         self._seen = None  # it is examined again when the next pass begins
-        if self._divided is not None:  # what was proven about its transforms may no longer hold
+        if self.source.is_divided:  # what was proven about its transforms may no longer hold
             self._give_up("the dataset was changed")
 
 
-def _same_made(ours: _Made, theirs: _Made) -> bool:
+def _same_made(ours: Made, theirs: Made) -> bool:
     """Whether the samples are; a file that is opened once is among those of the first."""
     return same_sample(ours[0], theirs[0])

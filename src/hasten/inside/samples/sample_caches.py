@@ -8,6 +8,7 @@ with the dataset's own, to find invisible changes. When the script drops a datas
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from ..seams import Call
 from ..training import Training
 from .attribute_watch import AttributeWatch
 from .dataset_traits import length_of, takes_items_one_by_one
+from .left_samples import LeftSamples
 from .rows import rows_of
 from .sample_cache import Cache
 from .sample_room import SampleRoom
@@ -29,7 +31,16 @@ if TYPE_CHECKING:
 
 PYTHON_BYTES = 600  # memory of a sample's objects without their data
 _NAME = "samples"  # in Training.kept
+_WORTH_LEAVING = 2.0  # seconds of making samples, from which on other processes of a tune are spared them
 _TIMES = 2  # looks at a data set without success, after which it is not looked at again
+
+
+@dataclass(frozen=True)
+class _Filled:
+    """``spared``: seconds by which a run takes longer; ``shared``: that later processes of a tune save."""
+
+    spared: float = 0.0
+    shared: float = 0.0
 
 
 class SampleCaches:
@@ -54,6 +65,7 @@ class SampleCaches:
         self._kept: Living[tuple[Cache, object]] = Living(lambda kept: self._gone(kept[0]))
         self._read_for: Living[int] = Living()  # how many optimizers had been made when it was read last
         self._of_gone = 0, 0  # counts of dropped caches
+        self.shared: dict[str, float] = {}  # seconds that other processes of a tune are spared, by technique
         self._watch = AttributeWatch(training.seams, self._changed)
         self._stop_looking: Call = lambda: None
 
@@ -76,11 +88,11 @@ class SampleCaches:
         if not self._users:
             self._why_not.clear()
             for dataset, (cache, state) in self._kept.items():
-                if cache.stale or cache.state() != state:
+                if cache.stale or cache.source.state() != state:
                     cache.drop()
                     continue
                 self._caches.put(dataset, cache)
-                self._watch.watch(cache.parts)
+                self._watch.watch(cache.source.parts)
             self._kept.clear()
             self._look_when_passes_begin()
         self._users.add(user)
@@ -107,7 +119,7 @@ class SampleCaches:
         self._watch.stop()
         self._stop_looking()
         for dataset, cache in self._caches.items():
-            self._kept.put(dataset, (cache, cache.state()))
+            self._kept.put(dataset, (cache, cache.source.state()))
         self._caches.clear()
 
     def get(self, dataset: object) -> Cache | None:
@@ -118,7 +130,7 @@ class SampleCaches:
                 self._why_not.put(dataset, cache)
             else:
                 self._caches.put(dataset, cache)
-                self._watch.watch(cache.parts)
+                self._watch.watch(cache.source.parts)
         if self._read_for.get(dataset) != self._training.optimizers_added:
             self._read_for.put(dataset, self._training.optimizers_added)
         return self._caches.get(dataset)
@@ -128,12 +140,40 @@ class SampleCaches:
         hits, made = self._of_gone
         return hits + sum(cache.hits for cache in self.caches), made + sum(c.made for c in self.caches)
 
-    def fill(self) -> None:
-        """Make all samples of the datasets that the training reads."""
+    def fill(self, user: str) -> float:
+        """Make all samples of the datasets that the training reads, for this technique. Returns the seconds
+        by which that takes longer in a run, where no other process of a tune has made them; below 0 if this
+        one left them for others.
+        """
+        spared = 0.0
         for dataset in self._training.training_datasets:
             cache = self._caches.get(dataset)
             if cache is not None:
-                cache.fill(self._training.torch)
+                found = self._filled(cache, dataset)
+                spared += found.spared
+                self.shared[user] = self.shared.get(user, 0.0) + found.shared
+        return spared
+
+    def _filled(self, cache: Cache, dataset: object) -> _Filled:
+        torch, began = self._training.torch, time.perf_counter()
+        if not cache.is_empty:
+            cache.fill(torch)
+            return _Filled()
+        shared = LeftSamples(self._training, dataset, cache.source.prefix)
+        left = shared.read(cache.source.make)
+        if left is not None:
+            cache.take(left.made.items())
+            spared = left.seconds - (time.perf_counter() - began)
+            return _Filled(spared, max(0.0, spared))
+        began = time.perf_counter()
+        cache.fill(torch)
+        seconds = time.perf_counter() - began
+        if seconds < _WORTH_LEAVING or cache.stale:
+            return _Filled()
+        began = time.perf_counter()
+        is_left = shared.leave(cache.kept(), seconds)
+        writing = time.perf_counter() - began  # reading takes no longer
+        return _Filled(-writing, max(0.0, seconds - writing) if is_left else 0.0)
 
     def _known_reason(self, dataset: object) -> str:
         """Why samples are not deterministic, as was found before: to draw them again may take ten seconds. A

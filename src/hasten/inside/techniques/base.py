@@ -184,6 +184,12 @@ class Technique:
     def prepare(self, training: Training) -> None:
         """Do set-up now that would otherwise happen in the first steps, so that it is not timed as a step."""
 
+    def spared_seconds(self) -> float:
+        """How much longer the latest ``prepare`` takes in a run than in this process, which found part of it
+        done by another process of the tune; below 0 if it did that part for others, too.
+        """
+        return 0.0
+
     def seconds_in_steps(self) -> float:
         """Seconds of set-up in this process that can only happen during steps (compiling). Steps that contain
         it must not be timed.

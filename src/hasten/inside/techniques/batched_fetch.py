@@ -49,6 +49,7 @@ class BatchedFetch(Technique):
 
     def __init__(self) -> None:
         self._caches: SampleCaches | None = None
+        self._spared = 0.0
         self._trusted: Living[str] = Living()  # of tensors: why it is not gathered from, or ""
         self._gathered = 0
         self._others = 0
@@ -112,9 +113,12 @@ class BatchedFetch(Technique):
 
     def prepare(self, training: Training) -> None:
         if self._caches is not None:
-            self._caches.fill()
+            self._spared = self._caches.fill(self.name)
             for cache in self._caches.caches:
                 cache.columns(training.torch)
+
+    def spared_seconds(self) -> float:
+        return self._spared
 
     def remove(self, training: Training) -> None:
         training.batch_providers.pop(self.name, None)
@@ -126,7 +130,8 @@ class BatchedFetch(Technique):
         evidence = [f"{self._gathered} batches were gathered, {self._others} were not"]
         for cache in self._caches.caches if self._caches is not None else ():
             evidence += filter(None, (cache.stale, cache.uneven))
-        return Proof(self.name, self._gathered > 0, "; ".join(evidence))
+        shared = self._caches.shared.get(self.name, 0.0) if self._caches is not None else 0.0
+        return Proof(self.name, self._gathered > 0, "; ".join(evidence), shared_seconds=shared)
 
     @classmethod
     def by_hand(cls, settings: Settings) -> str:

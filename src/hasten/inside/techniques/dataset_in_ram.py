@@ -48,6 +48,7 @@ class DatasetInRam(Technique):
 
     def __init__(self) -> None:
         self._caches: SampleCaches | None = None
+        self._spared = 0.0
         self._before = (0, 0)
         self._alike: Living[bool] = Living()  # by cache: whether tensors as indices give the same samples
 
@@ -96,7 +97,10 @@ class DatasetInRam(Technique):
 
     def prepare(self, training: Training) -> None:
         if self._caches is not None:
-            self._caches.fill()
+            self._spared = self._caches.fill(self.name)
+
+    def spared_seconds(self) -> float:
+        return self._spared
 
     def remove(self, training: Training) -> None:
         training.fetch_providers.pop(self.name, None)
@@ -112,7 +116,8 @@ class DatasetInRam(Technique):
         remarks = [remark for cache in self._caches.caches if (remark := cache.remark)]
         stale = any(cache.stale for cache in self._caches.caches)
         evidence = "; ".join([f"{hits} samples came from memory, {made} were made", *remarks])
-        return Proof(self.name, made + hits > 0 and not stale, evidence)
+        shared = self._caches.shared.get(self.name, 0.0)
+        return Proof(self.name, made + hits > 0 and not stale, evidence, shared_seconds=shared)
 
     @classmethod
     def by_hand(cls, settings: Settings) -> str:

@@ -237,7 +237,8 @@ class Worker:
         self._in_force().step_ended(self._steps)
         if self._steps == 1:
             self._first_step_seconds = time.time() - self._started - self._turn.waited
-            self._start_seconds = max(0.0, self._first_step_seconds - self._set_up_seconds())
+            spared = self._seen().switchboard.spared_seconds
+            self._start_seconds = max(0.0, self._first_step_seconds + spared - self._set_up_seconds())
             instruments.training_begins()
         if self._job.rehearsal and os.path.exists(os.path.join(self._job.rehearsal, AHEAD)):
             self._clocks.step_ended()

@@ -1,0 +1,66 @@
+"""Samples by their index as plain bytes (``stored_form``), one record after another in a file; those that are
+read back are views of the file's memory.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from types import ModuleType
+
+from .files_read import FileMark
+from .stored_form import decode, encode
+
+Made = tuple[object, list[FileMark]]
+"""A sample, and files that it was made from."""
+_RECORD = struct.Struct("<QQQ")  # index, bytes of the layout, bytes of the body
+_ALIGNED = 64
+_BUFFER = 2**20  # bytes
+
+
+class RecordWriter:
+    """Appends to the file behind a descriptor, whose length is a multiple of 64 bytes. ``written``: bytes."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+        self._buffer = bytearray()
+        self.written = 0
+
+    def add(self, index: int, made: object) -> None:
+        """Raises Unstorable, with nothing of it added, and OSError."""
+        layout, body = encode(made)
+        self._buffer += _RECORD.pack(index, len(layout), len(body)) + layout
+        self._align()
+        self._buffer += body
+        self._align()
+        if len(self._buffer) > _BUFFER:
+            self.flush()
+
+    def flush(self) -> None:
+        """The buffer's length is a multiple of 64 here, so that the next record starts at one."""
+        rest = memoryview(bytes(self._buffer))
+        self.written += len(rest)
+        while rest:
+            rest = rest[os.write(self._file, rest) :]
+        self._buffer.clear()
+
+    def _align(self) -> None:
+        self._buffer += bytes(-len(self._buffer) % _ALIGNED)
+
+
+def read_records(torch: ModuleType, whole: memoryview) -> Iterator[tuple[int, object]]:
+    """(index, what was made) in the order of writing. ``whole`` begins with a record, at a multiple of 64
+    bytes in memory.
+    """
+    at = 0
+    while at < len(whole):
+        index, layout_bytes, body_bytes = _RECORD.unpack_from(whole, at)
+        layout = bytes(whole[at + _RECORD.size : at + _RECORD.size + layout_bytes])
+        at = _aligned(at + _RECORD.size + layout_bytes)
+        yield index, decode(torch, layout, whole[at : at + body_bytes], copied=False)
+        at = _aligned(at + body_bytes)
+
+
+def _aligned(at: int) -> int:
+    return at + -at % _ALIGNED
