@@ -13,7 +13,8 @@ from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.script_bench import ScriptBench
 from hasten.bench.workers.limit import Limit
 from hasten.records.plan import BASELINE, Plan
-from hasten.records.trial import Trial
+from hasten.records.run_forecast import SeenProcess
+from hasten.records.trial import Proof, Trial
 from tests.bench.paper_epochs import QUICK, START_SECONDS, PaperRun, known
 from tests.bench.paper_workers import PaperTrials, PaperWorker
 
@@ -236,6 +237,18 @@ def test_what_is_compiled_already_is_set_up_sooner_in_a_later_process() -> None:
     with bench_over(PaperTrials()) as bench:
         set_up_live(bench)
         assert (bench.setup(COMPILED), bench.setup(COPIED)) == (3.5, 7.0)
+
+
+def test_what_later_processes_are_spared_is_not_foreseen_again() -> None:
+    """Samples that are read back are a run's set-up, but not one of each process of the tune."""
+    in_ram, spared = Plan({"dataset_in_ram": {}}), 6.0
+    proof = Proof("dataset_in_ram", True, "", shared_seconds=spared)
+    seen = SeenProcess(1.0, 0.01, setup_seconds=7.0, shared_seconds=spared)
+    with bench_over(PaperTrials()) as bench:
+        bench.learn(Trial(BASELINE, in_ram, "live", (), None, None, None, 1.0, 7.0, proofs=(proof,)))
+        assert bench.setup(in_ram) == 7.0 - spared
+        bench.learn(Trial(BASELINE, in_ram, "pairs", (), None, None, None, 1.0, 7.0, processes_b=(seen,)))
+        assert bench.setup(in_ram) == 7.0 - spared
 
 
 def test_what_processes_took_to_begin_with_a_plan_is_what_the_next_will_take() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import os
+import socket
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -96,8 +97,14 @@ def waiting() -> Iterator[int]:
 
 @pytest.mark.parametrize(
     ("made", "kind"),
-    [(Closes(), "Closes"), (waiting(), "generator"), (object(), ""), (io.StringIO("text"), "")],
-    ids=["finalizer", "generator", "nothing", "memory"],
+    [
+        (Closes(), "Closes"),
+        (waiting(), "generator"),
+        (object(), ""),
+        (io.StringIO("text"), ""),
+        (socket.socket(), ""),
+    ],
+    ids=["finalizer", "generator", "nothing", "memory", "socket"],
 )
 def test_only_what_does_something_when_it_is_collected_is_named(made: object, kind: str) -> None:
     assert with_finalizers([1, made]) == kind

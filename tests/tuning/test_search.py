@@ -744,3 +744,20 @@ def test_what_applies_only_with_another_goes_with_it(stays: bool) -> None:
     assert not stays or (plan_of("a"), whole) in bench.asked
     for plan in (plan for pair in bench.asked for plan in pair):
         assert "loader_workers" in plan.techniques or "dataset_in_ram" not in plan.techniques
+
+
+@pytest.mark.parametrize("how", ["malloc: it does not apply here", "malloc had no effect (0 of 0)"])
+def test_where_what_is_tried_along_fails_the_technique_is_tried_without_it(how: str) -> None:
+    bench = ScriptedBench({"malloc": 0.9}, {"malloc": how})
+    along = Candidate(CATALOG["loader_workers"], [{"count": 2}], [plan_of("malloc")])
+    found = search_over(bench).run([along])
+    alone = BASELINE.adding("loader_workers", {"count": 2})
+    assert [b for _, b in bench.asked] == [plan_of("malloc").adding("loader_workers", {"count": 2}), alone]
+    assert found == BASELINE, "it gains nothing, but it was looked at"
+
+
+def test_where_it_fails_itself_it_is_not_tried_again() -> None:
+    bench = ScriptedBench({"malloc": 0.9}, {"loader_workers": "loader_workers: it does not apply here"})
+    along = Candidate(CATALOG["loader_workers"], [{"count": 2}], [plan_of("malloc")])
+    search_over(bench).run([along])
+    assert len(bench.asked) == 1

@@ -176,6 +176,17 @@ class Comparisons:
             trial = replace(trial, ratio=ratio)
         return self._length.told_of(trial)
 
+    def compare_along(self, name: str, a: Plan, b: Plan, settings: Settings, seconds: float) -> Trial:
+        """``b`` has what is tried along with the technique, which itself has these ``settings``. Where that
+        fails because of what was tried along, the technique is compared without it.
+        """
+        trial = self.compare(name, a, b, seconds)
+        alone = a.adding(name, settings)
+        along = set(b.techniques) - set(alone.techniques)
+        if trial.failure is not None and any(_is_to_blame(one, trial.failure) for one in along):
+            return self.compare(name, a, alone, seconds)
+        return trial
+
     def leave_out(self, name: str, why: WhyNot) -> None:
         """Note why a technique was not tried."""
         self.left_out.append(Refused(name, (why,)))
@@ -259,6 +270,11 @@ class Comparisons:
         """Add a row to what was tried, and report it."""
         self.tried.append(row)
         self._notify(row)
+
+
+def _is_to_blame(technique: str, failure: str) -> bool:
+    """Whether a trial failed because this one did not apply or had no effect."""
+    return failure.startswith((f"{technique}: ", f"{technique} had no effect"))
 
 
 def _slow_to_set_up(trial: Trial) -> bool:

@@ -279,19 +279,19 @@ class Search:
             wanted = candidate.added_to(plan, number)
             if not self.comparisons.affords(plan, wanted):
                 if number:
-                    self.comparisons.leave_out(
-                        name, WhyNot("no time", untried=tuple(candidate.options[number:]))
-                    )
+                    untried = tuple(candidate.options[number:])
+                    self.comparisons.leave_out(name, WhyNot("no time", untried=untried))
                 else:
                     self.comparisons.leave_untried(name, plan, wanted)
                 break
-            trial = self.comparisons.compare(name, plan, wanted, seconds / len(candidate.options))
+            each = seconds / len(candidate.options)
+            trial = self.comparisons.compare_along(name, plan, wanted, settings, each)
             won = trial.upper() < best_upper and not trial.never_pays
             kept, reason = self.comparisons.judged(trial, won, self._with_rest(trial.b))
             if kept:
                 best_upper, bounds = trial.upper(), self._bounds.adopting(trial)
                 self.found = trial.b  # what follows leaves the time that its end takes
-            along = wanted.only(set(wanted.techniques) - {name, *plan.techniques})
+            along = trial.b.only(set(trial.b.techniques) - {name, *plan.techniques})
             self.comparisons.record(name, settings, trial, kept, replace(reason, along=along))
             if kept and candidate.technique.slow_to_set_up:
                 self._slow.append(candidate.only(candidate.options[number:]))

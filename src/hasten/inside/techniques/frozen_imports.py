@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import gc
 import io
+import socket
 import sysconfig
 from collections.abc import Callable, Iterable
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
@@ -102,8 +103,8 @@ class FrozenImports(Technique):
 
 
 def with_finalizers(objects: Iterable[object]) -> str:
-    """The kind of the first object that does something when it is collected; "" for none. The standard
-    streams are flushed by Python itself, and a file that is closed or only read loses nothing.
+    """The kind of the first object that does something when it is collected, other than what the end of a
+    process does anyway; "" for none.
     """
     kinds: dict[type, bool] = {}
     for one in objects:
@@ -116,10 +117,11 @@ def with_finalizers(objects: Iterable[object]) -> str:
 
 
 def _loses_nothing(one: object) -> bool:
+    """Sockets and unbuffered files are only closed; the standard streams are flushed by Python."""
+    if type(one) is socket.socket or isinstance(one, (io.FileIO, io.BytesIO, io.StringIO)):
+        return True
     if type(one).__module__ != "_io":
         return False
-    if isinstance(one, (io.BytesIO, io.StringIO)):
-        return True
     try:
         return not one.writable() or one.fileno() in _STANDARD_STREAMS  # type: ignore[attr-defined]
     except ValueError:  # it is closed
