@@ -179,7 +179,7 @@ def held_forecasts(rows: Sequence[Row]) -> Iterator[Held]:
     for session in dict.fromkeys(row["session"] for row in rows):
         mine = [row for row in rows if row["session"] == session]
         first, forecast = mine[0], mine[0]["forecast"]
-        if forecast is None or not is_of_runs(forecast):
+        if forecast is None or not is_of_runs(forecast, first):
             continue
         cells, held = [run_words(first) + at_words(first["machine"], machines)], {}
         for arm, name in FORETOLD.items():
@@ -191,9 +191,11 @@ def held_forecasts(rows: Sequence[Row]) -> Iterator[Held]:
         yield Held((run_words(first), first["machine"]), held, f"| {' | '.join(cells)} |")
 
 
-def is_of_runs(forecast: Row) -> bool:
+def is_of_runs(forecast: Row, row: Row) -> bool:
     """Whether it says what a run takes: as a whole, or by its epochs and what comes once."""
-    return forecast["of"] == "run" or (forecast["of"] == "epoch" and bool(forecast.get("once")))
+    if forecast["of"] == "epoch" and row.get("unit", "epochs") == "epochs":
+        return bool(forecast.get("once"))
+    return bool(forecast["of"] == "run")
 
 
 def of_run(forecast: Row, name: str, epochs: int) -> dict[str, float]:

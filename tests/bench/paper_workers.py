@@ -79,6 +79,7 @@ class PaperWorker:
     speed: float
     taken: int = 0
     setup_seconds: float = 0.0
+    spared_seconds: float = 0.0
     start_seconds: float = 3.0
     losses: tuple[float, ...] = (1.0,)
     running: bool = True

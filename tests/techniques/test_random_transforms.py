@@ -329,12 +329,23 @@ class Backwards(Compose):
         pytest.param(
             lambda: Images(Compose([to_tensor, OwnNumbers()])), "are called separately", id="an own generator"
         ),
-        pytest.param(lambda: Images(Compose([waits, to_tensor])), "there is little to keep", id="slow after"),
         pytest.param(lambda: Images(Backwards([noise, to_tensor])), "failed", id="another order"),
     ],
 )  # fmt: skip
 def test_what_is_left_as_it_is(reading: Reading, make: Callable[[], Any], reason: str) -> None:
     assert reason in refusal(reading, make())
+
+
+@pytest.mark.parametrize("trains", [True, False])
+def test_where_little_is_spared_it_is_not_tried(reading: Reading, trains: bool) -> None:
+    """In a running training: a process that begins with the plan does what was found in others."""
+    reading.training.steps = int(trains)
+    dataset = Images(Compose([waits, to_tensor]))
+    if trains:
+        assert "there is little to keep" in refusal(reading, dataset)
+    else:
+        reading.epoch(dataset)
+        reading.board.switch(PLAN)
 
 
 def test_random_transforms_are_not_gathered_from(reading: Reading) -> None:

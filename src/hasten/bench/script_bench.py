@@ -270,5 +270,9 @@ def _clear(log_ratios: list[float]) -> bool:
 
 
 def _shared(trial: Trial, names: Sequence[str]) -> float:
-    """Set-up of these techniques that later processes are spared, in seconds."""
-    return sum(proof.shared_seconds for proof in trial.proofs if proof.technique in names)
+    """Set-up of these techniques that later processes of this tune are spared, in seconds."""
+    return (
+        0.0
+        if trial.earlier
+        else sum(proof.shared_seconds for proof in trial.proofs if proof.technique in names)
+    )

@@ -130,7 +130,7 @@ class Switchboard:
         return max(0.0, self._told_in_steps - before)
 
     def _clock(self) -> float:
-        """By it, set-up takes as long as in a run."""
+        """Differences of it are what set-up takes in a run."""
         return time.perf_counter() + self.spared_seconds
 
     def _prepare(self, name: str) -> None:

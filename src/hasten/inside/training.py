@@ -75,6 +75,7 @@ class Training:
         self.steps_in_backward = False  # an optimizer's step was called within a backward pass
         self.sample_folder = ""  # where samples may be kept for other processes and runs; "" for nowhere
         self.samples_for_later = True  # runs, and not only for processes at the same time
+        self.in_a_trial = False  # a process of a tune of which steps are timed
         self.sample_seconds = 300.0  # that making samples to be kept may hold up the training
         self.made_of: Callable[[], str] = str  # tells which script runs, of which files, how
         self.own_files: Callable[[], list[str]] = list  # the script's, as far as it has imported them

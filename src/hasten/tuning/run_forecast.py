@@ -249,13 +249,20 @@ def _start(seen: Measured) -> tuple[ForecastPart, Span]:
 
 
 def _set_up(seen: Measured) -> Span:
-    """What lasts was made by one process, and counts for the first run."""
-    lasting = around(seen.lasting_seconds, SEEN_ONCE)
-    value = seen.setup_seconds - lasting.value
+    """What lasts was made by one process, and counts for the first run; what one process of the tune has made
+    for the others counts for each.
+    """
+    shared = max((one.shared_seconds for one in seen.planned), default=0.0)
+    made = around(seen.lasting_seconds + shared, SEEN_ONCE)
+    value = max(0.0, seen.setup_seconds - made.value)
     pairs = zip(seen.plain, seen.planned, strict=True)
-    once = several([(max(0.0, b.setup_seconds - a.setup_seconds),) for a, b in pairs], 1.0)
+    once = several([(max(0.0, _own_set_up(b) - _own_set_up(a)),) for a, b in pairs], 1.0)
     low, high = (value - once.value + one for one in (once.low, once.high))
-    return independent([Span(value, max(0.0, low), high), lasting])
+    return independent([Span(value, max(0.0, low), high), made])
+
+
+def _own_set_up(one: SeenProcess) -> float:
+    return max(0.0, one.setup_seconds - one.shared_seconds)
 
 
 # ---- all of them

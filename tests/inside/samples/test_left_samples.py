@@ -70,7 +70,7 @@ def process(tmp_path: Path) -> Iterator[Process]:
         seams.undo_all()
         reading = Reading(seams)
         reading.training.sample_folder = str(tmp_path / "trials" / "samples")
-        reading.training.samples_for_later = not in_a_tune
+        reading.training.in_a_trial = in_a_tune
         return reading
 
     (tmp_path / "trials").mkdir()
@@ -86,7 +86,7 @@ def filled(reading: Reading, dataset: Any) -> float:
 
 def left(tmp_path: Path) -> list[str]:
     folder = tmp_path / "trials" / "samples"
-    return sorted(os.listdir(folder)) if folder.exists() else []
+    return sorted(path.name for path in folder.glob("*.left"))
 
 
 # ---- from process to process

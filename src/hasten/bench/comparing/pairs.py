@@ -213,7 +213,7 @@ class PairsBench:
                 step_seconds_b=median(block.step_seconds for block in calm[b]),
                 proofs=proofs,
                 lasting_seconds=max(0.0, lasting_seconds(proofs) - lasting_seconds(of_a)),
-                setups_seconds=workers[a].setup_seconds + workers[b].setup_seconds,
+                setups_seconds=sum(one.setup_seconds - one.spared_seconds for one in workers.values()),
                 a=seen_process(workers[a], of_a, blocks[a], settled[a], self._rhythm),
                 b=seen_process(workers[b], proofs, blocks[b], settled[b], self._rhythm),
                 contended=any(block.contended for each in calm.values() for block in each),

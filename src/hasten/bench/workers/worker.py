@@ -34,7 +34,11 @@ class Worker(Protocol):
 
     @property
     def setup_seconds(self) -> float:
-        """Set-up time of the techniques in force, as last reported."""
+        """Set-up time of the techniques in force in a run, as last reported."""
+
+    @property
+    def spared_seconds(self) -> float:
+        """The part of it that this process did not take; below 0 if it took longer."""
 
     @property
     def start_seconds(self) -> float:

@@ -56,6 +56,11 @@ class WorkerGroup:
         return max(rank.setup_seconds for rank in self.ranks)
 
     @property
+    def spared_seconds(self) -> float:
+        """The time of the rank that saved most."""
+        return max(rank.spared_seconds for rank in self.ranks)
+
+    @property
     def start_seconds(self) -> float:
         """The time of the rank that took longest."""
         return max(rank.start_seconds for rank in self.ranks)

@@ -8,23 +8,26 @@ what identifies a store (``store_key``), and used if some of them are what the d
 
 from __future__ import annotations
 
+import mmap
 import os
 import random
 import secrets
 import struct
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from ..training import Training
 from .dataset_traits import length_of
+from .files_read import files_open, has_changed
 from .made_records import Made, RecordWriter, read_records
 from .private_mapping import map_privately
 from .sampling_proof import drawn_apart, same_sample
-from .store_folders import open_folder, open_ours
+from .store_folders import locked, open_folder, open_ours
 from .store_key import key_of
-from .stored_form import Unstorable
 
 _SUFFIX = ".left"
 _MOST = 2  # data sets of which samples are left: a script may create a different one in each process
@@ -47,26 +50,29 @@ class LeftSamples:
 
     def __init__(self, training: Training, dataset: object, prefix: int | None) -> None:
         self._training, self._dataset, self._prefix = training, dataset, prefix
-        self._folder = "" if training.samples_for_later else training.sample_folder
+        self._folder = training.sample_folder if training.in_a_trial else ""
         self._known_name: str | None = None
 
     def read(self, make: Callable[[int], object]) -> Left | None:
         """What an earlier process has left; None for nothing, or if it is not what ``make`` makes here."""
-        with suppress(OSError, ValueError, RuntimeError, KeyError, IndexError, TypeError, struct.error):
-            if self._others() and self._name:
+        with suppress(Exception):  # whatever is wrong with the file: the data set can make them
+            if self._names() and self._name:
                 left = self._read()
                 return left if left is not None and self._is_as_here(left, make) else None
         return None
 
     def leave(self, made: Iterable[tuple[int, Made]], seconds: float) -> bool:
-        """Whether later processes will find them."""
-        with suppress(OSError, Unstorable):
-            if self._folder and self._name and len(self._others()) < _MOST:
-                return self._write(made, seconds)
+        """Whether later processes will find them. Leaving them takes a third of ``seconds`` at most, or one."""
+        with suppress(Exception):  # the disk may be full, and samples may be no plain bytes
+            if self._folder and self._name and len(self._names()) < _MOST:
+                os.makedirs(self._folder, 0o700, exist_ok=True)
+                with locked(os.path.join(self._folder, self._name)) as alone:
+                    return alone and self._write(made, seconds)
         return False
 
     # ---- inside
-    def _others(self) -> list[str]:
+    def _names(self) -> list[str]:
+        """Of all such files."""
         if not (self._folder and os.path.isdir(self._folder)):
             return []
         return [name for name in os.listdir(self._folder) if name.endswith(_SUFFIX)]
@@ -76,7 +82,7 @@ class LeftSamples:
         """Of the file; "" where a later process could not recognise the data set."""
         if self._known_name is None:
             torch, length = self._training.torch, length_of(self._dataset) or 0
-            key = key_of(torch, self._dataset, length, self._training.made_of())
+            key = key_of(torch, self._dataset, length, self._training.made_of(), lasting=False)
             self._known_name = "" if isinstance(key, str) else f"{key.name}-{self._prefix}{_SUFFIX}"
         return self._known_name
 
@@ -92,8 +98,11 @@ class LeftSamples:
         finally:
             os.close(file)
         seconds, count = _HEAD.unpack_from(whole)
+        _touch(torch, whole)
         made: dict[int, Any] = dict(read_records(torch, whole[_HEAD_BYTES:]))
-        return Left(made, seconds) if len(made) == count == length_of(self._dataset) else None
+        files = [mark for _, marks in made.values() for mark in marks]
+        complete = len(made) == count == length_of(self._dataset)
+        return Left(made, seconds) if complete and not has_changed(files) else None
 
     def _is_as_here(self, left: Left, make: Callable[[int], object]) -> bool:
         """Whether some samples, chosen at random, are the same when they are made in a separate process."""
@@ -106,8 +115,6 @@ class LeftSamples:
         return not drawn_apart(self._training.torch, self._dataset, compare)[0]
 
     def _write(self, made: Iterable[tuple[int, Made]], seconds: float) -> bool:
-        with suppress(FileExistsError):
-            os.mkdir(self._folder, 0o700)
         folder = open_folder(self._folder)
         temporary = f".new-{secrets.token_hex(8)}"
         try:
@@ -127,14 +134,20 @@ class LeftSamples:
             os.close(folder)
 
     def _write_to(self, file: int, made: Iterable[tuple[int, Made]], seconds: float, most_bytes: int) -> bool:
-        """False if that is more than ``most_bytes``."""
+        """False if that is more than ``most_bytes``, or takes too long."""
         os.write(file, bytes(_HEAD_BYTES))
-        writer, count = RecordWriter(file), 0
-        for index, one in made:
-            writer.add(index, one)
-            count += 1
-            if writer.written > most_bytes:
+        writer, count, until = RecordWriter(file), 0, time.monotonic() + max(1.0, seconds / 3)
+        also_read = files_open(self._folder)
+        for index, (sample, files) in made:
+            writer.add(index, (sample, [*files, *also_read]))
+            also_read, count = [], count + 1
+            if writer.written > most_bytes or time.monotonic() > until:
                 return False
         writer.flush()
         os.pwrite(file, _HEAD.pack(seconds, count), 0)
         return writer.written <= most_bytes
+
+
+def _touch(torch: ModuleType, whole: memoryview) -> None:
+    """Have all of it in memory, as samples that were made here are: no step is to wait for a disk."""
+    torch.frombuffer(whole, dtype=torch.uint8)[:: mmap.PAGESIZE].sum()

@@ -31,16 +31,17 @@ if TYPE_CHECKING:
 
 PYTHON_BYTES = 600  # memory of a sample's objects without their data
 _NAME = "samples"  # in Training.kept
+_LEAST_SPARED = 0.05  # of the time of making samples: not worth trying below, in a running training
 _WORTH_LEAVING = 2.0  # seconds of making samples, from which on other processes of a tune are spared them
 _TIMES = 2  # looks at a data set without success, after which it is not looked at again
 
 
 @dataclass(frozen=True)
 class _Filled:
-    """``spared``: seconds by which a run takes longer; ``shared``: that later processes of a tune save."""
+    """Seconds: by which a run takes longer, and that later processes of a tune save."""
 
-    spared: float = 0.0
-    shared: float = 0.0
+    longer_in_a_run: float = 0.0
+    saved_later: float = 0.0
 
 
 class SampleCaches:
@@ -65,7 +66,7 @@ class SampleCaches:
         self._kept: Living[tuple[Cache, object]] = Living(lambda kept: self._gone(kept[0]))
         self._read_for: Living[int] = Living()  # how many optimizers had been made when it was read last
         self._of_gone = 0, 0  # counts of dropped caches
-        self.shared: dict[str, float] = {}  # seconds that other processes of a tune are spared, by technique
+        self.saved_later: dict[str, float] = {}  # seconds, by later processes of a tune; for each technique
         self._watch = AttributeWatch(training.seams, self._changed)
         self._stop_looking: Call = lambda: None
 
@@ -145,35 +146,34 @@ class SampleCaches:
         by which that takes longer in a run, where no other process of a tune has made them; below 0 if this
         one left them for others.
         """
-        spared = 0.0
+        longer = 0.0
         for dataset in self._training.training_datasets:
             cache = self._caches.get(dataset)
             if cache is not None:
                 found = self._filled(cache, dataset)
-                spared += found.spared
-                self.shared[user] = self.shared.get(user, 0.0) + found.shared
-        return spared
+                longer += found.longer_in_a_run
+                self.saved_later[user] = found.saved_later or self.saved_later.get(user, 0.0)
+        return longer
 
     def _filled(self, cache: Cache, dataset: object) -> _Filled:
         torch, began = self._training.torch, time.perf_counter()
         if not cache.is_empty:
             cache.fill(torch)
             return _Filled()
-        shared = LeftSamples(self._training, dataset, cache.source.prefix)
-        left = shared.read(cache.source.make)
+        samples = LeftSamples(self._training, dataset, cache.source.prefix)
+        left = samples.read(cache.source.make)
         if left is not None:
             cache.take(left.made.items())
-            spared = left.seconds - (time.perf_counter() - began)
-            return _Filled(spared, max(0.0, spared))
-        began = time.perf_counter()
+            longer = left.seconds - (time.perf_counter() - began)
+            return _Filled(longer, max(0.0, longer))
+        made_from = time.perf_counter()
         cache.fill(torch)
-        seconds = time.perf_counter() - began
-        if seconds < _WORTH_LEAVING or cache.stale:
-            return _Filled()
-        began = time.perf_counter()
-        is_left = shared.leave(cache.kept(), seconds)
-        writing = time.perf_counter() - began  # reading takes no longer
-        return _Filled(-writing, max(0.0, seconds - writing) if is_left else 0.0)
+        made_until = time.perf_counter()
+        seconds, is_left = made_until - made_from, False
+        if seconds >= _WORTH_LEAVING and not cache.stale:
+            is_left = samples.leave(cache.kept(), seconds)
+        besides = time.perf_counter() - began - seconds  # reading takes no longer
+        return _Filled(-besides, max(0.0, seconds - besides) if is_left else 0.0)
 
     def _known_reason(self, dataset: object) -> str:
         """Why samples are not deterministic, as was found before: to draw them again may take ten seconds. A
@@ -198,7 +198,8 @@ class SampleCaches:
         torch, divided = self._training.torch, None
         reason, sample_bytes = prove_deterministic(torch, dataset, length)
         if reason and has_transforms(dataset):
-            found, sample_bytes = divide(torch, dataset, length)
+            least = _LEAST_SPARED if self._training.steps else 0.0
+            found, sample_bytes = divide(torch, dataset, length, least)
             if isinstance(found, str):
                 return self._disprove(dataset, f"{reason}; and of its transforms: {found}")
             divided = found

@@ -27,24 +27,29 @@ class Key:
     family: str
 
 
-def key_of(torch: types.ModuleType, dataset: Any, length: int, made_of: str) -> Key | str:
-    """Computed in a separate process; or why there is none. ``made_of``: script, files and arguments."""
+def key_of(
+    torch: types.ModuleType, dataset: Any, length: int, made_of: str, lasting: bool = True
+) -> Key | str:
+    """Computed in a separate process; or why there is none. ``made_of``: script, files and arguments.
+    ``lasting``: for later runs, in which versions may be others.
+    """
     name = type(dataset).__name__
-    told, _ = answered_apart(torch, name, lambda: (_told(torch, dataset, length, made_of), 0))
+    told, _ = answered_apart(torch, name, lambda: (_told(torch, dataset, length, made_of, lasting), 0))
     if not told.startswith(_KEY):
         return told
     return Key(*told.removeprefix(_KEY).split())
 
 
-def _told(torch: types.ModuleType, dataset: Any, length: int, made_of: str) -> str:
+def _told(torch: types.ModuleType, dataset: Any, length: int, made_of: str, lasting: bool) -> str:
     name = type(dataset).__name__
     try:
-        lasting = lasting_digest(dataset)
+        digest = lasting_digest(dataset)
     except NoDigest as error:
         return f"{name} holds {error}, so a later run could not recognise it"
     usual = str(torch.get_default_dtype())
-    family = _digest([FORMAT, versions(), made_of, os.getcwd(), usual, name, length])
-    return f"{_KEY}{_digest([family, lasting])} {family}"
+    imported = versions() if lasting else {}
+    family = _digest([FORMAT, imported, made_of, os.getcwd(), usual, name, length])
+    return f"{_KEY}{_digest([family, digest])} {family}"
 
 
 def _digest(parts: list[object]) -> str:

@@ -34,8 +34,6 @@ from .sampling_proof import (
     state_of,
 )
 
-_LEAST_SPARED = 0.05  # of the time of making samples
-
 
 class Divided:
     """A dataset whose samples are made in two parts: ``make`` up to some transform, ``finish`` from there. It
@@ -116,9 +114,12 @@ class Divided:
         return inner
 
 
-def divide(torch: ModuleType, dataset: Any, length: int) -> tuple[Divided | str, int]:
+def divide(
+    torch: ModuleType, dataset: Any, length: int, least_spared: float = 0.0
+) -> tuple[Divided | str, int]:
     """The dataset divided before its first random transform, and the bytes of its largest unfinished sample;
-    (why not, 0) if that cannot be proven to give the same samples.
+    (why not, 0) if that cannot be proven to give the same samples. ``least_spared``: the share of the time of
+    making samples that is to be saved.
     """
     try:
         whole = Divided(dataset, 0)
@@ -128,7 +129,9 @@ def divide(torch: ModuleType, dataset: Any, length: int) -> tuple[Divided | str,
     if reason:
         return reason, 0
     divided = Divided(dataset, count)
-    reason, sample_bytes = drawn_apart(torch, dataset, lambda: _examine(torch, divided, dataset, length))
+    reason, sample_bytes = drawn_apart(
+        torch, dataset, lambda: _examine(torch, divided, dataset, length, least_spared)
+    )
     return (reason, 0) if reason else (divided, sample_bytes)
 
 
@@ -237,7 +240,9 @@ class Times:
         return median(self._seconds)
 
 
-def _examine(torch: ModuleType, divided: Divided, dataset: Any, length: int) -> tuple[str, int]:
+def _examine(
+    torch: ModuleType, divided: Divided, dataset: Any, length: int, least_spared: float
+) -> tuple[str, int]:
     """("", bytes of the largest unfinished sample) where samples made in two parts are the dataset's."""
     name, cut, largest, spared = type(dataset).__name__, divided.first_part, 0, Spared()
     drawing, output = Drawing(torch, cut, apart=True), OutputWatch()
@@ -271,7 +276,7 @@ def _examine(torch: ModuleType, divided: Divided, dataset: Any, length: int) -> 
     done = before.why_another() if before is not None else ""
     if done:
         return f"drawing a sample of {name} {done}", 0
-    if spared.share < _LEAST_SPARED:
+    if spared.share < least_spared:
         little = (
             f"what comes before its first random transform takes {max(0.0, spared.share):.0%} of the time"
         )

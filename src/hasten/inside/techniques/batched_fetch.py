@@ -130,7 +130,7 @@ class BatchedFetch(Technique):
         evidence = [f"{self._gathered} batches were gathered, {self._others} were not"]
         for cache in self._caches.caches if self._caches is not None else ():
             evidence += filter(None, (cache.stale, cache.uneven))
-        shared = self._caches.shared.get(self.name, 0.0) if self._caches is not None else 0.0
+        shared = self._caches.saved_later.get(self.name, 0.0) if self._caches is not None else 0.0
         return Proof(self.name, self._gathered > 0, "; ".join(evidence), shared_seconds=shared)
 
     @classmethod

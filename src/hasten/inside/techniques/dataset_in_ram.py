@@ -116,7 +116,7 @@ class DatasetInRam(Technique):
         remarks = [remark for cache in self._caches.caches if (remark := cache.remark)]
         stale = any(cache.stale for cache in self._caches.caches)
         evidence = "; ".join([f"{hits} samples came from memory, {made} were made", *remarks])
-        shared = self._caches.shared.get(self.name, 0.0)
+        shared = self._caches.saved_later.get(self.name, 0.0)
         return Proof(self.name, made + hits > 0 and not stale, evidence, shared_seconds=shared)
 
     @classmethod

@@ -6,10 +6,11 @@ sets up the rest, and again when the process ends. They are frozen (``gc.freeze`
 imported, so that it never does.
 
 When it helps: runs are short, a minute or two; it saves some tenths of a second of a start, and as much at
-the end, which a tune does not compare. When it hurts: no case known. What was made before torch was imported
-is frozen, too, and not collected at the end if it is part of a cycle; where that would keep a finalizer from
-running, such as that of a file which the script has opened, nothing is frozen. If a script calls
-``gc.unfreeze`` or ``gc.get_objects``, it gets what it asks for.
+the end, which a tune does not compare. When it hurts: what was made before torch was imported is frozen, too,
+and if it is part of a cycle, its memory is not freed before the end. Where that would keep a finalizer from
+running, such as that of a file which the script has opened, nothing is frozen. If the script looks at all
+objects (``gc.get_objects``), or calls ``gc.unfreeze``, everything is as usual from then on. Where a run has
+much garbage, gc_control does more.
 
 Source: https://docs.python.org/3/library/gc.html#gc.freeze
 """
@@ -18,11 +19,13 @@ from __future__ import annotations
 
 import gc
 import io
+import os
 import socket
 import sysconfig
 from collections.abc import Callable, Iterable
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 
+from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..seams import Call
@@ -31,6 +34,7 @@ from .base import Technique, conflicting
 
 _freeze, _unfreeze, _get_freeze_count = gc.freeze, gc.unfreeze, gc.get_freeze_count
 _STANDARD_STREAMS = (0, 1, 2)
+_PAUSED = (GeneratorType, CoroutineType, AsyncGeneratorType)
 
 
 class FrozenImports(Technique):
@@ -44,7 +48,15 @@ class FrozenImports(Technique):
     conflicts = conflicting(gc_control="it freezes more, and later")
 
     def __init__(self) -> None:
-        self._frozen = 0  # objects; 0 once the script has thawed them
+        self._home = os.getpid()
+        self._frozen = 0  # objects; 0 once they are thawed
+        self._at_first_step: int | None = None
+
+    @classmethod
+    def refuse(cls, facts: Facts) -> list[str]:
+        from .gc_control import GcControl  # a run does without it
+
+        return [] if GcControl.refuse(facts) else ["gc_control freezes more, and this run has much garbage"]
 
     def start(self, training: Training, settings: Settings) -> None:
         if sysconfig.get_config_var("Py_GIL_DISABLED"):
@@ -66,13 +78,8 @@ class FrozenImports(Technique):
 
     def _seen_whole(self, original: Call) -> Call:
         def seen(*args: object, **kwargs: object) -> object:
-            if not self._frozen:
-                return original(*args, **kwargs)
-            _unfreeze()
-            try:
-                return original(*args, **kwargs)
-            finally:
-                _freeze()
+            self._thaw()  # for good: what has come since must not be frozen
+            return original(*args, **kwargs)
 
         return seen
 
@@ -87,15 +94,19 @@ class FrozenImports(Technique):
         return unfreeze
 
     def _thaw(self) -> None:
-        if self._frozen:
+        if self._frozen and os.getpid() == self._home:  # children may have frozen more
             self._frozen = 0
             _unfreeze()
 
+    def install(self, training: Training, settings: Settings) -> None:
+        if self._at_first_step is None:
+            self._at_first_step = self._frozen
+
     def proof(self, training: Training) -> Proof:
-        """Counts the objects that are frozen."""
-        if not self._frozen:
+        """Counts the objects that were frozen when the first step came."""
+        if not self._at_first_step:
             return Proof(self.name, False, "nothing was frozen, or the script has thawed it")
-        return Proof(self.name, True, f"{self._frozen} objects are left out of garbage collections")
+        return Proof(self.name, True, f"{self._at_first_step} objects are left out of garbage collections")
 
     @classmethod
     def by_hand(cls, settings: Settings) -> str:
@@ -111,14 +122,14 @@ def with_finalizers(objects: Iterable[object]) -> str:
         kind = type(one)
         if kind not in kinds:
             kinds[kind] = hasattr(kind, "__del__")
-        if _is_begun(one) or (kinds[kind] and not _loses_nothing(one)):
+        if kinds[kind] and (_is_begun(one) if kind in _PAUSED else not _loses_nothing(one)):
             return kind.__qualname__
     return ""
 
 
 def _loses_nothing(one: object) -> bool:
     """Sockets and unbuffered files are only closed; the standard streams are flushed by Python."""
-    if type(one) is socket.socket or isinstance(one, (io.FileIO, io.BytesIO, io.StringIO)):
+    if type(one) in (socket.socket, io.FileIO, io.BytesIO, io.StringIO):
         return True
     if type(one).__module__ != "_io":
         return False
@@ -131,10 +142,6 @@ def _loses_nothing(one: object) -> bool:
 
 
 def _is_begun(one: object) -> bool:
-    """A generator that waits in the middle: what follows its yield may be a ``finally``."""
-    kind = type(one)
-    if kind is GeneratorType:
-        return one.gi_frame is not None  # type: ignore[attr-defined]
-    if kind is CoroutineType:
-        return one.cr_frame is not None  # type: ignore[attr-defined]
-    return kind is AsyncGeneratorType
+    """Whether what follows its yield or await is to come yet, which may be a ``finally``."""
+    frames = (getattr(one, name, None) for name in ("gi_frame", "cr_frame", "ag_frame"))
+    return any(frame is not None for frame in frames)

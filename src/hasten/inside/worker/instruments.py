@@ -86,6 +86,7 @@ class Instruments:
             training.sample_folder, training.made_of = job.samples, partial(sources.made_of, job)
             training.own_files = partial(sources.own, job)
         training.samples_for_later = job.descriptor is None
+        training.in_a_trial = job.descriptor is not None and job.timed
         if job.timed:
             training.sample_seconds = _SAMPLE_SECONDS_IN_TRIALS
         self.switchboard = Switchboard(training)

@@ -289,8 +289,9 @@ class Worker:
         raise messages.UnknownMessage(f"a worker is not asked for {type(request).__name__}")
 
     def _proofs(self) -> messages.Proofs:
-        proofs = tuple(self._seen().switchboard.proofs())
-        return messages.Proofs(proofs, self._set_up_seconds(), self._start_seconds)
+        board = self._seen().switchboard
+        set_up, spared = self._set_up_seconds(), board.spared_seconds
+        return messages.Proofs(tuple(board.proofs()), set_up, self._start_seconds, spared)
 
     def _set_up_seconds(self) -> float:
         return self._in_force().setup_seconds + self._seen().switchboard.seconds_in_steps()
