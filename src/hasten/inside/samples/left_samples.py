@@ -62,7 +62,7 @@ class LeftSamples:
         return None
 
     def leave(self, made: Iterable[tuple[int, Made]], seconds: float) -> bool:
-        """Whether later processes will find them. Leaving them takes a third of ``seconds`` at most, or one."""
+        """Whether later processes will find them; not if leaving them takes over a third of ``seconds``."""
         with suppress(Exception):  # the disk may be full, and samples may be no plain bytes
             if self._folder and self._name and len(self._names()) < _MOST:
                 os.makedirs(self._folder, 0o700, exist_ok=True)
