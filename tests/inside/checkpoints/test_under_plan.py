@@ -26,7 +26,11 @@ def without_checkpoints(plan: list[str]) -> list[str]:
 
 @pytest.mark.parametrize(
     "techniques",
-    [ALL, pytest.param(("loader_workers:count=1", "gc_control"), marks=pytest.mark.thorough)],
+    [
+        ALL,
+        pytest.param(("loader_workers:count=1", "gc_control"), marks=pytest.mark.thorough),
+        pytest.param(("lazy_dynamo", "frozen_imports"), marks=pytest.mark.thorough),
+    ],
     ids="-".join,
 )
 def test_a_killed_run_ends_as_if_it_had_not_been(tmp_path: Path, techniques: tuple[str, ...]) -> None:
