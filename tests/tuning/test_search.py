@@ -761,3 +761,24 @@ def test_where_it_fails_itself_it_is_not_tried_again() -> None:
     along = Candidate(CATALOG["loader_workers"], [{"count": 2}], [plan_of("malloc")])
     search_over(bench).run([along])
     assert len(bench.asked) == 1
+
+
+LOWER = Candidate(CATALOG["bf16"], [{}], gains_with=frozenset({"channels_last"}))
+LAYOUT = Candidate(CATALOG["channels_last"], [{}])
+ITS_RIVAL = Candidate(CATALOG["matmul_precision"], [{"precision": "medium"}])
+
+
+def test_what_gains_by_now_is_tried_again_before_what_excludes_it() -> None:
+    """Lower precision pays in convolutions that are laid out for it: no other precision is to take its place
+    before.
+    """
+    together = {frozenset({"bf16", "channels_last"}): 0.5}
+    bench = ScriptedBench({"bf16": 0.999, "channels_last": 0.9, "matmul_precision": 0.95}, together=together)
+    found = search_over(bench).run([LOWER, LAYOUT, ITS_RIVAL])
+    assert found == plan_of("channels_last", "bf16")
+
+
+def test_where_nothing_was_found_since_it_is_not_tried_again_for_what_excludes_it() -> None:
+    bench = ScriptedBench({"bf16": 0.999, "matmul_precision": 0.95})
+    search_over(bench).run([LOWER, ITS_RIVAL])
+    assert [b for _, b in bench.asked].count(plan_of("bf16")) == 1

@@ -83,6 +83,11 @@ class Candidate:
         looked = [row.settings for row in rows if worth_repeating(row.ratio, _faster_since(row, tried))]
         return self.only(looked) if looked else None
 
+    def may_gain_by_now(self, tried: Sequence[Tried], found: Plan) -> bool:
+        """Whether it is worth a second try, and another plan is found than the one it was tried with."""
+        against = [row.against for row in tried if row.technique == self.technique.name]
+        return found not in against and self.for_second_try(tried, found) is not None
+
     def _together_with(self, number: int, plan: Plan, catalog: Catalog) -> Plan:
         """What can be tried together with the option of that number, in ``plan``."""
         whole, found = plan.adding(self.technique.name, self.options[number]), BASELINE
@@ -90,6 +95,15 @@ class Candidate:
             if name not in plan.techniques and against(whole, name, settings, catalog) is None:
                 whole, found = whole.adding(name, settings), found.adding(name, settings)
         return found
+
+
+def rivals_of(
+    candidate: Candidate, unsure: Sequence[Candidate], tried: Sequence[Tried], found: Plan, catalog: Catalog
+) -> list[Candidate]:
+    """Those of ``unsure`` that the candidate excludes, and that may gain now that something was found."""
+    own = candidate.added_to(BASELINE, 0)
+    shut_out = [one for one in unsure if isinstance(one.fitting(own, catalog), Exclusion)]
+    return [one for one in shut_out if one.may_gain_by_now(tried, found)]
 
 
 def _faster_since(row: Tried, tried: Sequence[Tried]) -> float:

@@ -176,12 +176,12 @@ class Comparisons:
             trial = replace(trial, ratio=ratio)
         return self._length.told_of(trial)
 
-    def compare_along(self, name: str, a: Plan, b: Plan, settings: Settings, seconds: float) -> Trial:
-        """``b`` has what is tried along with the technique, which itself has these ``settings``. Where that
-        fails because of what was tried along, the technique is compared without it.
+    def compare_along(self, name: str, a: Plan, b: Plan, seconds: float) -> Trial:
+        """``b`` has the technique, and perhaps others that are tried along with it. Where one of these fails,
+        the technique is compared without them.
         """
         trial = self.compare(name, a, b, seconds)
-        alone = a.adding(name, settings)
+        alone = a.adding(name, b.techniques[name])
         along = set(b.techniques) - set(alone.techniques)
         if trial.failure is not None and any(_is_to_blame(one, trial.failure) for one in along):
             return self.compare(name, a, alone, seconds)

@@ -22,7 +22,7 @@ from ..records.result import Refused, Tried
 from ..records.thresholds import KEEP_BELOW
 from .ablation import Ablation
 from .bounds import Bounds
-from .candidate import Candidate
+from .candidate import Candidate, rivals_of
 from .comparisons import TOGETHER, Comparisons
 from .other_settings import with_best_settings
 from .outside_steps import divided, grown_large, large, share_of_faster, too_long, weighed
@@ -169,16 +169,17 @@ class Search:
 
     def _climb(self, climbing: Sequence[Candidate], then: int) -> list[list[str]]:
         """Try one after another; returns what each adopted, except for starts: these are the same in any
-        combination. What looked faster, or may be by now, is tried once more before anything expensive.
-        ``then``: comparisons that will follow.
+        combination. What looked faster, or may be by now, is tried once more before anything expensive, or
+        that excludes it. ``then``: comparisons that will follow.
         """
         adopted = []
         unsure: list[Candidate] = []
         for position, candidate in enumerate(climbing):
             to_do = sum(one.weight for one in climbing[position:]) + then
-            if candidate.technique.scope != "live":
-                adopted += self._try_again(unsure, to_do)
-                unsure = []
+            rivals = rivals_of(candidate, unsure, self.tried, self.found, self._catalog)
+            due = rivals if candidate.technique.scope == "live" else unsure
+            adopted += self._try_again(due, to_do)
+            unsure = [one for one in unsure if one not in due]
             if candidate.technique.name in self.found.techniques:
                 continue
             if self._is_for_start(candidate.technique.name) and not self._has_found_any:
@@ -284,8 +285,7 @@ class Search:
                 else:
                     self.comparisons.leave_untried(name, plan, wanted)
                 break
-            each = seconds / len(candidate.options)
-            trial = self.comparisons.compare_along(name, plan, wanted, settings, each)
+            trial = self.comparisons.compare_along(name, plan, wanted, seconds / len(candidate.options))
             won = trial.upper() < best_upper and not trial.never_pays
             kept, reason = self.comparisons.judged(trial, won, self._with_rest(trial.b))
             if kept:

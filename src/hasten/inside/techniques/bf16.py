@@ -36,9 +36,10 @@ class Bf16(Technique):
     @classmethod
     def gains_with(cls, facts: Facts) -> frozenset[str]:
         """On a GPU each cast is a launch more, unless it is compiled: seen on an H200, where a small
-        transformer was 0.85 times as fast.
+        transformer was 0.85 times as fast. On a CPU convolutions gain little without channels_last: a small
+        network 1.11 times on an Intel Xeon, and 1.39 times with it.
         """
-        return frozenset() if facts.on_cpu else frozenset({"compile"})
+        return frozenset({"channels_last" if facts.on_cpu else "compile"})
 
     def install(self, training: Training, settings: Settings) -> None:
         self._forward = LoweredForward(training.torch, training.torch.bfloat16)
