@@ -22,10 +22,11 @@ HERE = os.getpid()
 
 @pytest.fixture(autouse=True)
 def _worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However little there is to do, by three processes."""
+    """However little there is to do, by three processes, each its own part."""
     monkeypatch.setattr(forked_filling, "_WORTH_SECONDS", -1.0)
     monkeypatch.setattr(forked_filling, "cores", lambda: 3)
     monkeypatch.setattr(forked_filling, "_PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr(forked_filling, "_AT_ONCE", 0)
 
 
 def mixed(index: int) -> dict[str, Any]:
@@ -152,6 +153,34 @@ def test_a_child_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -
     found, here = made_where(in_a_child(lambda: time.sleep(1e6)))
     assert found == {index: index for index in range(200)}
     assert len(here) == 200
+
+
+SHARE = 56  # of three processes, besides what is timed
+
+
+@pytest.mark.parametrize("slower", [1.0, 5.0])
+def test_what_slow_children_have_not_begun_is_made_here(
+    monkeypatch: pytest.MonkeyPatch, slower: float
+) -> None:
+    monkeypatch.setattr(forked_filling, "_AT_ONCE", 16)
+
+    def make(index: int) -> int:
+        time.sleep(0.002 if os.getpid() == HERE else 0.002 * slower)
+        return index
+
+    found, here = made_where(make)
+    assert found == {index: index for index in range(200)}
+    assert len(here) == len(set(here)), "none is made twice here"
+    assert 32 + SHARE <= len(here) < 200
+    assert slower == 1.0 or len(here) > 32 + SHARE + 30
+
+
+def test_all_that_a_hanging_child_has_not_begun_is_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forked_filling, "_AT_ONCE", 16)
+    monkeypatch.setattr(forked_filling, "_PATIENCE_SECONDS", 0.3)
+    found, here = made_where(in_a_child(lambda: time.sleep(1e6)))
+    assert found == {index: index for index in range(200)}
+    assert len(here) == len(set(here)) and set(range(100, 200)) <= set(here)
 
 
 def test_what_raises_here_raises(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,18 +6,24 @@ writes them as plain bytes (``stored_form``) into shared memory, where the sampl
 some that were already made here: if its results differ, even in a last bit that depends on the number of
 threads, none of its samples is used. Any failure in a child only costs time: whatever it did not make is made
 here.
+
+A child takes longer for each sample: it writes the bytes, and copies every page that it touches. So the
+training process, once its own part is done, takes over samples from the end of what is left to the slowest
+child (``_Child.take_over``).
 """
 
 from __future__ import annotations
 
 import fcntl
+import mmap
 import os
 import socket
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from types import ModuleType
 from typing import Any, NoReturn, TypeVar
 
@@ -31,8 +37,10 @@ from .sampling_proof import same_sample
 MOST_PROCESSES = 8
 _WORTH_SECONDS = 0.5  # that one process would need for the rest
 _TIMED = 32  # samples timed to estimate the rest
-_PATIENCE_SECONDS = 2.0  # for children, after we finished our own part
-_SLOWER = 1.5  # times as long as our own part
+_PATIENCE_SECONDS = 2.0  # for children to end, when all samples have been begun
+_SLOWER = 5.0  # times as long as here, that a child may take for the last one
+_AT_ONCE = 16  # samples that are taken over from a child
+_BEGUN, _LIMIT = range(2)  # numbers that a child shares with us
 _MEMORY = ("/memfd:", "/dev/shm/")  # not files that the script reads at an offset
 _COMPARED = 2  # samples that a child makes again, to compare with ours
 
@@ -63,15 +71,17 @@ def made_in_parallel(
     children: list[_Child] = []
     try:
         for share in shares[1:]:
-            children.append(_Child(torch, make, [*first, *share], generators))
-        began = time.monotonic()
+            children.append(_Child(torch, make, list(first), share, generators))
         for index in shares[0]:
             yield index, make(index)
-        until = time.monotonic() + _PATIENCE_SECONDS + (_SLOWER - 1) * (time.monotonic() - began)
-        for child, share in zip(children, shares[1:], strict=True):
+        while children and (taken := max(children, key=lambda child: child.left).take_over()):
+            for index in taken:
+                yield index, make(index)
+        until = time.monotonic() + max(_PATIENCE_SECONDS, _SLOWER * each)
+        for child in children:
             found = child.samples(until)
             as_here = all(index in found and same(found.pop(index), ours) for index, ours in first.items())
-            for index in share:
+            for index in child.share:
                 yield index, found[index] if as_here and index in found else make(index)
     finally:
         for child in children:
@@ -121,18 +131,45 @@ def _has_named_peer(number: int) -> bool:
 
 
 class _Child:
-    """One forked process with its share of the samples."""
+    """One forked process with its share of the samples, of which ``first`` were made here before."""
 
     def __init__(
-        self, torch: ModuleType, make: Make, share: Sequence[int], generators: Sequence[object]
+        self,
+        torch: ModuleType,
+        make: Make,
+        first: Sequence[int],
+        share: Sequence[int],
+        generators: Sequence[object],
     ) -> None:
-        self._torch = torch
+        self._torch, self._whole_share = torch, share
+        self._shared = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("q")
+        self._shared[_LIMIT] = len(share)
         self._memory = os.memfd_create("samples", os.MFD_CLOEXEC)
         sys.stdout.flush()
         sys.stderr.flush()
         parent, self._process = os.getpid(), os.fork()
         if self._process == 0:
-            _make_and_exit(torch, make, share, generators, self._memory, parent)
+            wanted = chain(first, _until_the_limit(share, self._shared))
+            _make_and_exit(torch, make, wanted, generators, self._memory, parent)
+
+    @property
+    def share(self) -> Sequence[int]:
+        """The samples that are its to make."""
+        return self._whole_share[: self._shared[_LIMIT]]
+
+    @property
+    def left(self) -> int:
+        """How many of them it has not begun."""
+        return self._shared[_LIMIT] - self._shared[_BEGUN]
+
+    def take_over(self) -> Sequence[int]:
+        """Some of those, from the end, which are no longer its; none if it has begun with nearly all. One
+        that it begins at this moment is made twice.
+        """
+        limit = self._shared[_LIMIT]
+        count = min(_AT_ONCE, self.left // 2)
+        self._shared[_LIMIT] = limit - count
+        return self._whole_share[limit - count : limit]
 
     def samples(self, until: float) -> dict[int, Any]:
         """What it made, by index; nothing if it fails or does not end in time."""
@@ -156,10 +193,19 @@ class _Child:
 
 
 # ---- in a child
+def _until_the_limit(share: Sequence[int], shared: memoryview) -> Iterator[int]:
+    """The share up to the limit, which sinks meanwhile."""
+    for position, index in enumerate(share):
+        if position >= shared[_LIMIT]:
+            return
+        shared[_BEGUN] = position + 1
+        yield index
+
+
 def _make_and_exit(
     torch: ModuleType,
     make: Make,
-    share: Sequence[int],
+    wanted: Iterable[int],
     generators: Sequence[object],
     memory: int,
     parent: int,
@@ -170,17 +216,17 @@ def _make_and_exit(
         be_quiet_and_single(torch)
         open_files_anew()
         before = fingerprint(torch), [state_of_generator(one) for one in generators]
-        _write(memory, make, share, parent)
+        _write(memory, make, wanted, parent)
         after = fingerprint(torch), [state_of_generator(one) for one in generators]
         code = 0 if after == before else 1
     finally:
         os._exit(code)
 
 
-def _write(memory: int, make: Make, share: Sequence[int], parent: int) -> None:
+def _write(memory: int, make: Make, wanted: Iterable[int], parent: int) -> None:
     """Write up to the first that cannot be made, or kept as plain bytes."""
     writer = RecordWriter(memory)
-    for index in share:
+    for index in wanted:
         if os.getppid() != parent:
             os._exit(1)
         try:
