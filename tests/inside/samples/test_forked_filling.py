@@ -180,7 +180,8 @@ def test_all_that_a_hanging_child_has_not_begun_is_made_at_once(monkeypatch: pyt
     monkeypatch.setattr(forked_filling, "_PATIENCE_SECONDS", 0.3)
     found, here = made_where(in_a_child(lambda: time.sleep(1e6)))
     assert found == {index: index for index in range(200)}
-    assert len(here) == len(set(here)) and set(range(100, 200)) <= set(here)
+    assert len(here) == len(set(here))
+    assert set(range(100, 200)) <= set(here)
 
 
 def test_what_raises_here_raises(monkeypatch: pytest.MonkeyPatch) -> None:
