@@ -339,7 +339,7 @@ def test_what_is_left_as_it_is(reading: Reading, make: Callable[[], Any], reason
 @pytest.mark.parametrize("trains", [True, False])
 def test_where_little_is_spared_it_is_not_tried(reading: Reading, trains: bool) -> None:
     """In a running training: a process that begins with the plan does what was found in others."""
-    reading.training.steps = int(trains)
+    reading.training.in_a_trial, reading.training.steps = True, 20 * trains
     dataset = Images(Compose([waits, to_tensor]))
     if trains:
         assert "there is little to keep" in refusal(reading, dataset)

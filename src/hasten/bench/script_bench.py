@@ -112,7 +112,8 @@ class ScriptBench:
             return
         for plan, processes in ((trial.a, trial.processes_a), (trial.b, trial.processes_b)):
             if processes:
-                self._begun[plan] = max(0.0, processes[-1].setup_seconds - processes[-1].shared_seconds)
+                spared = 0.0 if trial.earlier else processes[-1].shared_seconds
+                self._begun[plan] = max(0.0, processes[-1].setup_seconds - spared)
 
     def _timed(self, measure: Callable[[], Trial]) -> Trial:
         """The trial, with where its time went."""

@@ -76,17 +76,17 @@ class Candidate:
         after it, else what looked faster without certainty, or would now that everything else is faster; None
         if nothing is.
         """
-        rows = [row for row in tried if row.technique == self.technique.name]
-        new = [self.gains_with & (found.techniques.keys() - row.against.techniques.keys()) for row in rows]
-        if new and all(new):
+        if self.gains_by_now(tried, found):
             return self
+        rows = [row for row in tried if row.technique == self.technique.name]
         looked = [row.settings for row in rows if worth_repeating(row.ratio, _faster_since(row, tried))]
         return self.only(looked) if looked else None
 
-    def may_gain_by_now(self, tried: Sequence[Tried], found: Plan) -> bool:
-        """Whether it is worth a second try, and another plan is found than the one it was tried with."""
-        against = [row.against for row in tried if row.technique == self.technique.name]
-        return found not in against and self.for_second_try(tried, found) is not None
+    def gains_by_now(self, tried: Sequence[Tried], found: Plan) -> bool:
+        """Whether what it gains with was found after it had been tried."""
+        against = [row.against.techniques.keys() for row in tried if row.technique == self.technique.name]
+        new = [self.gains_with & (found.techniques.keys() - names) for names in against]
+        return bool(new) and all(new)
 
     def _together_with(self, number: int, plan: Plan, catalog: Catalog) -> Plan:
         """What can be tried together with the option of that number, in ``plan``."""
@@ -100,10 +100,10 @@ class Candidate:
 def rivals_of(
     candidate: Candidate, unsure: Sequence[Candidate], tried: Sequence[Tried], found: Plan, catalog: Catalog
 ) -> list[Candidate]:
-    """Those of ``unsure`` that the candidate excludes, and that may gain now that something was found."""
+    """Those of ``unsure`` that the candidate excludes, and that gain with what was found since."""
     own = candidate.added_to(BASELINE, 0)
     shut_out = [one for one in unsure if isinstance(one.fitting(own, catalog), Exclusion)]
-    return [one for one in shut_out if one.may_gain_by_now(tried, found)]
+    return [one for one in shut_out if one.gains_by_now(tried, found)]
 
 
 def _faster_since(row: Tried, tried: Sequence[Tried]) -> float:

@@ -183,7 +183,8 @@ class Comparisons:
         trial = self.compare(name, a, b, seconds)
         alone = a.adding(name, b.techniques[name])
         along = set(b.techniques) - set(alone.techniques)
-        if trial.failure is not None and any(_is_to_blame(one, trial.failure) for one in along):
+        blamed = trial.failure is not None and any(_is_to_blame(one, trial.failure) for one in along)
+        if blamed and self.affords(a, alone):
             return self.compare(name, a, alone, seconds)
         return trial
 

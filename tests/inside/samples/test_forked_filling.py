@@ -155,6 +155,19 @@ def test_a_child_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -
     assert len(here) == 200
 
 
+def test_a_child_that_hangs_costs_no_other_child_s_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forked_filling, "_PATIENCE_SECONDS", 0.3)
+
+    def make(index: int) -> int:
+        if os.getpid() != HERE and index >= 100 and index % 3 == 0:  # the first child's
+            time.sleep(1e6)
+        return index
+
+    found, here = made_where(make)
+    assert found == {index: index for index in range(200)}
+    assert not {index for index in here if index >= 32 and index % 3 == 1}
+
+
 SHARE = 56  # of three processes, besides what is timed
 
 

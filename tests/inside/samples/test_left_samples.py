@@ -206,6 +206,30 @@ def test_what_is_not_right_is_not_used(
     assert torch.equal(values[:, 0], 2.0 * torch.arange(COUNT))
 
 
+def test_a_file_that_is_open_and_has_changed_since_makes_them_anew(
+    process: Process, number: Path, tmp_path: Path, made: list[int]
+) -> None:
+    """Samples may come from it, unseen."""
+    path = tmp_path / "records"
+    path.write_text("1")
+    with path.open():
+        filled(process(), Numbers(number))
+    filled(process(), Numbers(number))
+    assert made == [COUNT]
+    path.write_text("12")
+    filled(process(), Numbers(number))
+    assert made == [COUNT] * 2
+
+
+def test_what_was_rejected_is_not_left_again(process: Process, number: Path, made: list[int]) -> None:
+    samples = LeftSamples(process().training, Numbers(number), None)
+    assert samples.leave(enumerate(wrong()), 1.0)
+    reading = process()
+    filled(reading, Numbers(number))
+    assert made == [COUNT]
+    assert reading.proof().shared_seconds == 0.0
+
+
 def test_samples_of_two_data_sets_are_left_at_most(process: Process, number: Path, tmp_path: Path) -> None:
     for factor in (1.0, 2.0, 3.0):
         filled(process(), Numbers(number, factor=factor))

@@ -57,8 +57,8 @@ class WorkerGroup:
 
     @property
     def spared_seconds(self) -> float:
-        """The time of the rank that saved most."""
-        return max(rank.spared_seconds for rank in self.ranks)
+        """So much less than ``setup_seconds`` the rank took that took longest."""
+        return self.setup_seconds - max(rank.setup_seconds - rank.spared_seconds for rank in self.ranks)
 
     @property
     def start_seconds(self) -> float:

@@ -67,6 +67,7 @@ def made_in_parallel(
         yield index, sample
     each, rest = (time.monotonic() - began) / _TIMED, wanted[_TIMED:]
     processes = min(MOST_PROCESSES, cores()) if each * len(rest) > _WORTH_SECONDS and rest else 1
+    processes = max(1, min(processes, len(rest)))
     shares = [rest[number::processes] for number in range(processes)]
     children: list[_Child] = []
     try:
@@ -74,12 +75,12 @@ def made_in_parallel(
             children.append(_Child(torch, make, list(first), share, generators))
         for index in shares[0]:
             yield index, make(index)
-        while children and (taken := max(children, key=lambda child: child.left).take_over()):
-            for index in taken:
+        while any(child.left > 0 for child in children) and _AT_ONCE:
+            for index in max(children, key=lambda child: child.left).take_over():
                 yield index, make(index)
-        until = time.monotonic() + max(_PATIENCE_SECONDS, _SLOWER * each)
         for child in children:
-            found = child.samples(until)
+            remaking = each * len(child.share)
+            found = child.samples(max(_PATIENCE_SECONDS, _SLOWER * each, remaking / 2))
             as_here = all(index in found and same(found.pop(index), ours) for index, ours in first.items())
             for index in child.share:
                 yield index, found[index] if as_here and index in found else make(index)
@@ -163,22 +164,23 @@ class _Child:
         return self._shared[_LIMIT] - self._shared[_BEGUN]
 
     def take_over(self) -> Sequence[int]:
-        """Some of those, from the end, which are no longer its; none if it has begun with nearly all. One
-        that it begins at this moment is made twice.
+        """Some of those, from the end, which are no longer its. One that it begins at this moment is made
+        twice.
         """
         limit = self._shared[_LIMIT]
-        count = min(_AT_ONCE, self.left // 2)
+        count = max(0, min(_AT_ONCE, (self.left + 1) // 2))
         self._shared[_LIMIT] = limit - count
         return self._whole_share[limit - count : limit]
 
-    def samples(self, until: float) -> dict[int, Any]:
-        """What it made, by index; nothing if it fails or does not end in time."""
-        ended, status = 0, 1
+    def samples(self, patience: float) -> dict[int, Any]:
+        """What it made, by index; nothing if it fails or does not end in so many seconds."""
+        ended, status, until = 0, 1, time.monotonic() + patience
         with suppress(ChildProcessError):  # reaped already where SIGCHLD is ignored
-            while not ended and time.monotonic() < until:
+            while True:
                 ended, status = os.waitpid(self._process, os.WNOHANG)
-                if not ended:
-                    time.sleep(0.005)
+                if ended or time.monotonic() >= until:
+                    break
+                time.sleep(0.005)
         if ended:
             self._process = 0
         size = os.fstat(self._memory).st_size

@@ -33,6 +33,7 @@ _SUFFIX = ".left"
 _MOST = 2  # data sets of which samples are left: a script may create a different one in each process
 _HEAD = struct.Struct("<dQ")  # seconds that making them took, and how many there are
 _HEAD_BYTES = 64
+_OPEN_FILES = 2**62  # index of the record of files that were open, from which samples may come, too
 _COMPARED = 8  # samples
 _DISK_SHARE = 0.2  # of what is free
 
@@ -64,7 +65,8 @@ class LeftSamples:
     def leave(self, made: Iterable[tuple[int, Made]], seconds: float) -> bool:
         """Whether later processes will find them; not if leaving them takes over a third of ``seconds``."""
         with suppress(Exception):  # the disk may be full, and samples may be no plain bytes
-            if self._folder and self._name and len(self._names()) < _MOST:
+            names = self._names()  # what is there already was not right for this process
+            if self._folder and self._name and self._name not in names and len(names) < _MOST:
                 os.makedirs(self._folder, 0o700, exist_ok=True)
                 with locked(os.path.join(self._folder, self._name)) as alone:
                     return alone and self._write(made, seconds)
@@ -101,6 +103,7 @@ class LeftSamples:
         _touch(torch, whole)
         made: dict[int, Any] = dict(read_records(torch, whole[_HEAD_BYTES:]))
         files = [mark for _, marks in made.values() for mark in marks]
+        del made[_OPEN_FILES]
         complete = len(made) == count == length_of(self._dataset)
         return Left(made, seconds) if complete and not has_changed(files) else None
 
@@ -137,10 +140,10 @@ class LeftSamples:
         """False if that is more than ``most_bytes``, or takes too long."""
         os.write(file, bytes(_HEAD_BYTES))
         writer, count, until = RecordWriter(file), 0, time.monotonic() + max(1.0, seconds / 3)
-        also_read = files_open(self._folder)
-        for index, (sample, files) in made:
-            writer.add(index, (sample, [*files, *also_read]))
-            also_read, count = [], count + 1
+        writer.add(_OPEN_FILES, (None, files_open(self._folder)))
+        for index, one in made:
+            writer.add(index, one)
+            count += 1
             if writer.written > most_bytes or time.monotonic() > until:
                 return False
         writer.flush()

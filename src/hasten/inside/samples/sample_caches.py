@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 PYTHON_BYTES = 600  # memory of a sample's objects without their data
 _NAME = "samples"  # in Training.kept
 _LEAST_SPARED = 0.05  # of the time of making samples: not worth trying below, in a running training
+_FIRST_STEPS = 5  # in which a plan is put in force that a process began with
 _WORTH_LEAVING = 2.0  # seconds of making samples, from which on other processes of a tune are spared them
 _TIMES = 2  # looks at a data set without success, after which it is not looked at again
 
@@ -146,13 +147,14 @@ class SampleCaches:
         by which that takes longer in a run, where no other process of a tune has made them; below 0 if this
         one left them for others.
         """
-        longer = 0.0
+        longer = saved = 0.0
         for dataset in self._training.training_datasets:
             cache = self._caches.get(dataset)
             if cache is not None:
                 found = self._filled(cache, dataset)
                 longer += found.longer_in_a_run
-                self.saved_later[user] = found.saved_later or self.saved_later.get(user, 0.0)
+                saved += found.saved_later
+        self.saved_later[user] = saved or self.saved_later.get(user, 0.0)
         return longer
 
     def _filled(self, cache: Cache, dataset: object) -> _Filled:
@@ -198,8 +200,7 @@ class SampleCaches:
         torch, divided = self._training.torch, None
         reason, sample_bytes = prove_deterministic(torch, dataset, length)
         if reason and has_transforms(dataset):
-            least = _LEAST_SPARED if self._training.steps else 0.0
-            found, sample_bytes = divide(torch, dataset, length, least)
+            found, sample_bytes = divide(torch, dataset, length, self._least_spared)
             if isinstance(found, str):
                 return self._disprove(dataset, f"{reason}; and of its transforms: {found}")
             divided = found
@@ -209,6 +210,12 @@ class SampleCaches:
         if reason := self._why_no_room(type(dataset).__name__, needed):
             return reason
         return Cache(dataset, self._room, needed, divided)
+
+    @property
+    def _least_spared(self) -> float | None:
+        """A process that begins with a plan does what was found in others."""
+        switches = self._training.in_a_trial and self._training.steps >= _FIRST_STEPS
+        return _LEAST_SPARED if switches else None
 
     def _why_no_room(self, name: str, needed: int) -> str:
         """Caches of finished trainings make room: nothing was read from them since the latest optimizer was

@@ -115,11 +115,11 @@ class Divided:
 
 
 def divide(
-    torch: ModuleType, dataset: Any, length: int, least_spared: float = 0.0
+    torch: ModuleType, dataset: Any, length: int, least_spared: float | None = None
 ) -> tuple[Divided | str, int]:
     """The dataset divided before its first random transform, and the bytes of its largest unfinished sample;
     (why not, 0) if that cannot be proven to give the same samples. ``least_spared``: the share of the time of
-    making samples that is to be saved.
+    making samples that is to be saved, if that matters.
     """
     try:
         whole = Divided(dataset, 0)
@@ -241,7 +241,7 @@ class Times:
 
 
 def _examine(
-    torch: ModuleType, divided: Divided, dataset: Any, length: int, least_spared: float
+    torch: ModuleType, divided: Divided, dataset: Any, length: int, least_spared: float | None
 ) -> tuple[str, int]:
     """("", bytes of the largest unfinished sample) where samples made in two parts are the dataset's."""
     name, cut, largest, spared = type(dataset).__name__, divided.first_part, 0, Spared()
@@ -276,7 +276,7 @@ def _examine(
     done = before.why_another() if before is not None else ""
     if done:
         return f"drawing a sample of {name} {done}", 0
-    if spared.share < least_spared:
+    if least_spared is not None and spared.share < least_spared:
         little = (
             f"what comes before its first random transform takes {max(0.0, spared.share):.0%} of the time"
         )
