@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +14,8 @@ import torch
 from hasten.inside.seams import Seams
 from hasten.records.plan import Plan
 
+from .. import warm
+from .processes import Run
 from .reading import Reading, Started, StartUnder
 
 
@@ -37,6 +41,17 @@ def _nothing_frozen(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture
 def reading(seams: Seams) -> Reading:
     return Reading(seams)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    def ran(source: str) -> None:
+        script = tmp_path / "train.py"
+        script.write_text(source)
+        (done,) = warm.run([warm.Program(script, tmp_path, os.environ)])
+        assert done.code == 0, done.stderr
+
+    return ran
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.launch.one_process import environment_of
@@ -15,6 +16,9 @@ from hasten.records.machine import Machine
 from hasten.records.plan import Plan, Settings
 
 from ..patience import PATIENCE_SECONDS
+
+Run = Callable[[str], None]
+"""Runs this source in a process that has imported torch and nothing else."""
 
 _ASK = """
 import json, sys

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import os
 import socket
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from hasten.records.plan import Plan
 
 from .. import warm
 from .made_up import facts
-from .processes import absent, proof_of
+from .processes import Run, absent, proof_of
 
 BEGUN = """
 import gc, torch
@@ -31,20 +30,6 @@ training = Training(torch, seams, 0)
 technique = FrozenImports()
 technique.start(training, {})
 """
-Run = Callable[[str], None]
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    """Runs this in a process that has imported torch and nothing else."""
-
-    def ran(source: str) -> None:
-        script = tmp_path / "train.py"
-        script.write_text(source)
-        (done,) = warm.run([warm.Program(script, tmp_path, os.environ)])
-        assert done.code == 0, done.stderr
-
-    return ran
 
 
 # ---- as the script sees the collector
@@ -194,8 +179,3 @@ def test_it_is_tried_together_with_what_else_shortens_the_start() -> None:
     assert LazyDynamo.together_with({}, facts()) == {"frozen_imports": {}}
     assert "gc_control" in FrozenImports.conflicts
     assert "frozen_imports" not in GcControl.conflicts, "said on one side"
-
-
-def test_this_process_s_own_collector_is_as_it_was() -> None:
-    """The functions above look at objects of other processes, or at single ones."""
-    assert gc.isenabled()

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from hasten.inside.techniques.lazy_dynamo import LazyDynamo
 from hasten.records.plan import Plan
 
-from .. import warm
 from ..thorough import cases
 from .made_up import facts
-from .processes import absent, proof_of
+from .processes import Run, absent, proof_of
 
 TRAIN = """
 import sys, torch
@@ -35,22 +30,6 @@ IN_PLACE = (
 IMPORTED = (
     "any(name.startswith('torch._dynamo.') and type(one) is type(sys) for name, one in sys.modules.items())"
 )
-
-
-Run = Callable[[str], None]
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    """Runs this in a process that has imported torch and nothing else."""
-
-    def ran(source: str) -> None:
-        script = tmp_path / "train.py"
-        script.write_text(source)
-        (done,) = warm.run([warm.Program(script, tmp_path, os.environ)])
-        assert done.code == 0, done.stderr
-
-    return ran
 
 
 def test_a_training_imports_no_compiler(run: Run) -> None:
