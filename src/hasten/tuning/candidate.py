@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..bench.comparing.decisions import worth_repeating
+from ..bench.comparing.decisions import gains, worth_repeating
 from ..inside.techniques.base import Technique
 from ..inside.techniques.exclusion import Catalog, Exclusion, against
 from ..records.plan import BASELINE, Plan, Settings
@@ -83,10 +83,10 @@ class Candidate:
         return self.only(looked) if looked else None
 
     def gains_by_now(self, tried: Sequence[Tried], found: Plan) -> bool:
-        """Whether what it gains with was found after it had been tried."""
-        against = [row.against.techniques.keys() for row in tried if row.technique == self.technique.name]
-        new = [self.gains_with & (found.techniques.keys() - names) for names in against]
-        return bool(new) and all(new)
+        """Whether what it gains with was found after it had been tried without a gain."""
+        rows = [row for row in tried if row.technique == self.technique.name]
+        new = [self.gains_with & (found.techniques.keys() - row.against.techniques.keys()) for row in rows]
+        return bool(new) and all(new) and not any(gains(row.ratio) for row in rows)
 
     def _together_with(self, number: int, plan: Plan, catalog: Catalog) -> Plan:
         """What can be tried together with the option of that number, in ``plan``."""
