@@ -272,8 +272,5 @@ def _clear(log_ratios: list[float]) -> bool:
 
 def _shared(trial: Trial, names: Sequence[str]) -> float:
     """Set-up of these techniques that later processes of this tune are spared, in seconds."""
-    return (
-        0.0
-        if trial.earlier
-        else sum(proof.shared_seconds for proof in trial.proofs if proof.technique in names)
-    )
+    proofs = () if trial.earlier else trial.proofs
+    return sum(proof.shared_seconds for proof in proofs if proof.technique in names)

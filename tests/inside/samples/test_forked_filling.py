@@ -15,9 +15,10 @@ import pytest
 import torch
 
 from hasten.inside.samples import forked_filling
-from hasten.inside.samples.forked_filling import _is_shared, made_in_parallel
+from hasten.inside.samples.forked_filling import _Child, _is_shared, made_in_parallel
 
 HERE = os.getpid()
+LEFT = vars(_Child)["left"]
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +27,7 @@ def _worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forked_filling, "_WORTH_SECONDS", -1.0)
     monkeypatch.setattr(forked_filling, "cores", lambda: 3)
     monkeypatch.setattr(forked_filling, "_PATIENCE_SECONDS", 60.0)
-    monkeypatch.setattr(forked_filling, "_AT_ONCE", 0)
+    monkeypatch.setattr(_Child, "left", 0)  # for anybody else to take over
 
 
 def mixed(index: int) -> dict[str, Any]:
@@ -175,7 +176,7 @@ SHARE = 56  # of three processes, besides what is timed
 def test_what_slow_children_have_not_begun_is_made_here(
     monkeypatch: pytest.MonkeyPatch, slower: float
 ) -> None:
-    monkeypatch.setattr(forked_filling, "_AT_ONCE", 16)
+    monkeypatch.setattr(_Child, "left", LEFT)
 
     def make(index: int) -> int:
         time.sleep(0.002 if os.getpid() == HERE else 0.002 * slower)
@@ -189,7 +190,7 @@ def test_what_slow_children_have_not_begun_is_made_here(
 
 
 def test_all_that_a_hanging_child_has_not_begun_is_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forked_filling, "_AT_ONCE", 16)
+    monkeypatch.setattr(_Child, "left", LEFT)
     monkeypatch.setattr(forked_filling, "_PATIENCE_SECONDS", 0.3)
     found, here = made_where(in_a_child(lambda: time.sleep(1e6)))
     assert found == {index: index for index in range(200)}

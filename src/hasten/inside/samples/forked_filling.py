@@ -75,7 +75,7 @@ def made_in_parallel(
             children.append(_Child(torch, make, list(first), share, generators))
         for index in shares[0]:
             yield index, make(index)
-        while any(child.left > 0 for child in children) and _AT_ONCE:
+        while any(child.left > 0 for child in children):
             for index in max(children, key=lambda child: child.left).take_over():
                 yield index, make(index)
         for child in children:

@@ -170,8 +170,7 @@ class SampleCaches:
             return _Filled(longer, max(0.0, longer))
         made_from = time.perf_counter()
         cache.fill(torch)
-        made_until = time.perf_counter()
-        seconds, is_left = made_until - made_from, False
+        seconds, is_left = time.perf_counter() - made_from, False
         if seconds >= _WORTH_LEAVING and not cache.stale:
             is_left = samples.leave(cache.kept(), seconds)
         besides = time.perf_counter() - began - seconds  # reading takes no longer

@@ -3,14 +3,14 @@
 What it does: samples stay in the training process once they are made, if making them is proven deterministic
 (``sampling_proof``). All datasets of a process together may take two fifths of free memory, each for as long
 as the script keeps it. If a dataset's transforms are random from some point on, as with torchvision's, the
-result of the earlier ones is kept, unless these take less than 5% of making a sample. The rest are called
-again for each sample, with the same random draws (``transform_prefix``). All samples are made before the
-first step; if that takes long, forked processes make a part each (``forked_filling``). When it helps:
-reading, decoding or transforming takes long. When it hurts: memory is short, or the script draws other
-samples for each epoch. Where that is seen, the data set is left alone, and where it is changed between its
-loader's making and the first batch, as long as no second epoch was seen. Loaders with worker processes are
-left alone: forked workers would share the pages of samples made before they start, but the first epoch's
-workers start before the first training step.
+result of the earlier ones is kept. The rest are called again for each sample, with the same random draws
+(``transform_prefix``); a tune does not try that where the earlier ones take less than 5% of making a sample.
+All samples are made before the first step; if that takes long, forked processes make a part each
+(``forked_filling``). When it helps: reading, decoding or transforming takes long. When it hurts: memory is
+short, or the script draws other samples for each epoch. Where that is seen, the data set is left alone, and
+where it is changed between its loader's making and the first batch, as long as no second epoch was seen.
+Loaders with worker processes are left alone: forked workers would share the pages of samples made before they
+start, but the first epoch's workers start before the first training step.
 
 Source: https://docs.pytorch.org/docs/stable/data.html#map-style-datasets
 """
