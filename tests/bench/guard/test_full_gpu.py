@@ -22,7 +22,7 @@ FULL = """
     import torch
 
     torch.manual_seed(0)
-    rows = int(0.55 * torch.cuda.get_device_properties(0).total_memory) // (3 * 4 * 256)
+    rows = int(0.65 * torch.cuda.get_device_properties(0).total_memory) // (7 * 4 * 256)
     model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 256)).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     inputs = torch.randn(1024, 256, device="cuda")

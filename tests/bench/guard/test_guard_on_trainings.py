@@ -286,3 +286,28 @@ def test_samples_kept_in_memory_in_place_of_worker_processes_are_the_same(tmp_pa
         verdict = guard(trials, plan, False, "float32", seed=1, steps=40)
     assert verdict.passed, reasons(verdict)
     assert verdict.loss_curve.deviation == 0.0
+
+
+# Stands in for a GPU that is full, as several processes of the check hold some of its memory.
+FULL_GPU = """
+    import sys
+    from ground import *
+
+    model = Cnn()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
+    for step, (pictures, labels) in enumerate(batches(Pictures(240)), 1):
+        if step == 3 and (sys.argv[1] == "all" or optimizer.param_groups[0]["fused"]):
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 3.07 GiB")
+        train_step(model, optimizer, pictures, labels)
+"""
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("of", ["all", "plan"])
+def test_a_process_that_ran_out_of_gpu_memory_says_nothing_of_accuracy(of: str, tmp_path: Path) -> None:
+    with trials_for(tmp_path, FULL_GPU, of) as trials:
+        verdict = guard(trials, Plan({"fused_optimizer": {}}), False, "float32", seed=1, steps=20)
+        assert trials._count == 6, "tried again, with processes that leave each other memory"
+        assert trials.starts.room.is_short_for(2)
+    assert (verdict.accuracy, verdict.why_not) == ("not checked", "script")
+    assert "CUDA out of memory" in reasons(verdict)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -151,6 +152,22 @@ def test_quick_samples_are_not_worth_it(
     monkeypatch.setattr(sample_caches, "_WORTH_LEAVING", 30.0)
     filled(process(), Numbers(number))
     assert left(tmp_path) == []
+
+
+def test_samples_of_files_that_were_not_in_memory_yet_are_made_once_more(
+    process: Process, number: Path, tmp_path: Path, made: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first process of a day waits for the disk, and what it took would be told of all runs. Files that
+    do not stay in memory make it wait each time, and their samples are left by the second.
+    """
+    read = itertools.count(0, 2**30)
+    monkeypatch.setattr(sample_caches, "_read_from_disk", lambda: next(read))
+    filled(process(), Numbers(number))
+    assert left(tmp_path) == []
+    filled(process(), Numbers(number))
+    assert len(left(tmp_path)) == 1
+    filled(process(), Numbers(number))
+    assert made == [COUNT] * 2
 
 
 # ---- what is not used

@@ -18,6 +18,7 @@ from ...records.trial import Proof
 from ..base import process_part
 from ..trials import Trials
 from ..workers.ending import PlanRefused, ScriptEnded, ScriptOver
+from ..workers.gpu_room import out_of_gpu_memory
 from ..workers.limit import Limit
 from ..workers.worker import Worker
 
@@ -106,6 +107,9 @@ def watch(
 
     Fewer, but at least ``LEAST_STEPS``, if the next part would probably exceed ``limit``. ``folder`` takes
     one state at a time, and is left empty. All are stopped except the active one, and afterwards.
+
+    Raises ScriptOver if one runs out of GPU memory, as others hold some of it. Any other end of a script is
+    part of what is compared.
     """
     ahead, behind = _Led(reference, before), [_Led(worker, before) for worker in others]
     with tempfile.TemporaryDirectory(prefix="steps-", dir=folder) as exchange:
@@ -162,6 +166,8 @@ class _Led:
                     worker.steps(step - self._taken)
                 self._taken = step
             except ScriptOver as end:
+                if out_of_gpu_memory(str(end)):  # the others hold some of it: that is not the plan's doing
+                    raise
                 self.over = end.ended
 
     def ask(self, request: messages.Request[Answer | messages.Failed]) -> Answer | None:

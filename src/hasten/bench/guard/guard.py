@@ -57,7 +57,8 @@ def guard(
         if before:
             trainings = three_trainings(trials, plan, draws, precision, seed, steps, before)
     except (PlanRefused, ScriptOver, WorkerError) as error:
-        trials.starts.room.failed(str(error))
+        if trials.starts.room.failed(str(error)):  # the processes leave each other more, next time
+            return guard(trials, plan, draws, precision, seed, steps, most - (trials.limit.clock() - began))
         return not_checked(error)
     took = trials.limit.clock() - began
     with trials.limit.ending(most - took):

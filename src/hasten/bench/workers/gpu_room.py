@@ -35,9 +35,14 @@ class GpuRoom:
         Returns whether that may help.
         """
         before = self._fitting
-        if any(words in why for words in _OUT_OF_MEMORY):
+        if out_of_gpu_memory(why):
             self._fitting = 1.0
         return self._fitting < before
 
     def is_short_for(self, workers: int) -> bool:
         return workers > max(1.0, self._fitting)
+
+
+def out_of_gpu_memory(why: str) -> bool:
+    """Whether a script failed because a GPU's memory was full. ``why``: the text of its error."""
+    return any(words in why for words in _OUT_OF_MEMORY)

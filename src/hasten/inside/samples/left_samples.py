@@ -30,6 +30,7 @@ from .store_folders import locked, open_folder, open_ours
 from .store_key import key_of
 
 _SUFFIX = ".left"
+_COLD = ".cold"  # after the name: they were made once, of files that were not in memory
 _MOST = 2  # data sets of which samples are left: a script may create a different one in each process
 _HEAD = struct.Struct("<dQ")  # seconds that making them took, and how many there are
 _HEAD_BYTES = 64
@@ -70,6 +71,21 @@ class LeftSamples:
                 os.makedirs(self._folder, 0o700, exist_ok=True)
                 with locked(os.path.join(self._folder, self._name)) as alone:
                     return alone and self._write(made, seconds)
+        return False
+
+    def put_off(self) -> bool:
+        """Whether the next process of a tune is to make them, too. Once: to read files from a disk took this
+        one longer than it will take later ones, and runs.
+        """
+        with suppress(Exception):
+            if self._folder and self._name:
+                os.makedirs(self._folder, 0o700, exist_ok=True)
+                folder = open_folder(self._folder)
+                try:
+                    os.close(open_ours(folder, self._name + _COLD, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+                    return True
+                finally:
+                    os.close(folder)
         return False
 
     # ---- inside

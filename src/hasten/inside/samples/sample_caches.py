@@ -8,6 +8,7 @@ with the dataset's own, to find invisible changes. When the script drops a datas
 
 from __future__ import annotations
 
+import resource
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ _NAME = "samples"  # in Training.kept
 _LEAST_SPARED = 0.05  # of the time of making samples: not worth trying below, in a running training
 _FIRST_STEPS = 5  # in which a plan is put in force that a process began with
 _WORTH_LEAVING = 2.0  # seconds of making samples, from which on other processes of a tune are spared them
+_COLD_BYTES = 2**20  # read from a disk meanwhile, from which on making samples took longer than it will again
 _TIMES = 2  # looks at a data set without success, after which it is not looked at again
 
 
@@ -168,11 +170,12 @@ class SampleCaches:
             cache.take(left.made.items())
             longer = left.seconds - (time.perf_counter() - began)
             return _Filled(longer, max(0.0, longer))
-        made_from = time.perf_counter()
+        made_from, read_before = time.perf_counter(), _read_from_disk()
         cache.fill(torch)
         seconds, is_left = time.perf_counter() - made_from, False
         if seconds >= _WORTH_LEAVING and not cache.stale:
-            is_left = samples.leave(cache.kept(), seconds)
+            cold = _read_from_disk() - read_before > _COLD_BYTES
+            is_left = not (cold and samples.put_off()) and samples.leave(cache.kept(), seconds)
         besides = time.perf_counter() - began - seconds  # reading takes no longer
         return _Filled(-besides, max(0.0, seconds - besides) if is_left else 0.0)
 
@@ -267,3 +270,8 @@ def not_worth_keeping(loader: Loader) -> str:
     if loader.random and not loader.transforms:
         return loader.random
     return not_read_by_index(loader)
+
+
+def _read_from_disk() -> int:
+    """Bytes that this process has read from disks so far."""
+    return 512 * resource.getrusage(resource.RUSAGE_SELF).ru_inblock
