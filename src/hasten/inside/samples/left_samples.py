@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -80,12 +81,8 @@ class LeftSamples:
         with suppress(Exception):
             if self._folder and self._name:
                 os.makedirs(self._folder, 0o700, exist_ok=True)
-                folder = open_folder(self._folder)
-                try:
-                    os.close(open_ours(folder, self._name + _COLD, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-                    return True
-                finally:
-                    os.close(folder)
+                Path(self._folder, self._name + _COLD).touch(0o600, exist_ok=False)
+                return True
         return False
 
     # ---- inside
