@@ -108,7 +108,14 @@ def test_a_step_that_computes() -> None:
     cause = compute.look(facts_with({"forward": 0.3, "loss": 0.1, "backward": 0.4, "data": 0.2}, roots=roots))
     assert cause is not None
     assert cause.share == pytest.approx(0.8)
-    assert cause.techniques == ("bf16", "channels_last", "fast_pooling", "compile", "malloc")
+    assert cause.techniques == (
+        "matmul_convolutions",
+        "bf16",
+        "channels_last",
+        "fast_pooling",
+        "compile",
+        "malloc",
+    )
     assert cause.evidence == "80% of a step is forward, loss and backward, in bfloat16, float32"
 
 

@@ -20,6 +20,7 @@ from .padding import padded_share
 from .threads import idle_share
 
 _LEAST_SHARE = 0.10
+_TECHNIQUES = ("matmul_convolutions", "bf16", "channels_last", "fast_pooling", "compile", "malloc")
 
 
 def look(facts: Facts) -> Cause | None:
@@ -28,7 +29,7 @@ def look(facts: Facts) -> Cause | None:
         return None
     evidence = f"{share:.0%} of a step is forward, loss and backward{_precision(facts.observation)}"
     useful = share * (1 - padded_share(facts)) * (1 - idle_share(facts)) * (1 - spared(facts))
-    return Cause("compute", useful, evidence, ("bf16", "channels_last", "fast_pooling", "compile", "malloc"))
+    return Cause("compute", useful, evidence, _TECHNIQUES)
 
 
 def _precision(observation: Observation) -> str:

@@ -26,6 +26,7 @@ class Root:
     trained: int | None = None  # parameters that are trained; None if not counted
     blocks: int = 0  # children of one class in a row, like a transformer's layers
     channels_last: bool = False  # its convolutions' weights have that layout
+    products: int = 0  # 2-d convolutions that may be matrix products
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from ..inside.techniques.exclusion import within
 from ..records.plan import BASELINE, Plan, Settings
 from .byte_pictures import BytePictures
 from .padded_texts import PaddedTexts, TextClassifier
-from .workbench import Context, Workbench, pooled_cnn, workbench
+from .workbench import Context, Workbench, patch_cnn, pooled_cnn, workbench
 
 _STEPS = 4
 
@@ -177,6 +177,7 @@ def channels_last_cnn() -> torch.nn.Module:
 
 BENCHES: dict[str, Callable[[str], AbstractContextManager[Workbench]]] = {
     "fast_pooling": lambda device: workbench(make_model=channels_last_cnn, device=device),
+    "matmul_convolutions": lambda device: workbench(make_model=patch_cnn, device=device),
     "pad_trim": lambda device: workbench(PaddedTexts(), make_model=TextClassifier, device=device),
     "batched_to_tensor": lambda device: workbench(BytePictures(), device=device),
     "uint8_transfer": lambda device: workbench(BytePictures(), device=device),

@@ -69,6 +69,15 @@ def pooled_cnn() -> torch.nn.Module:
     )
 
 
+def patch_cnn() -> torch.nn.Module:
+    """Patches of 2x2, lines of these, and a linear layer: images (batch, 3, 8, 8) to logits (batch, 4)."""
+    return torch.nn.Sequential(
+        *(torch.nn.Conv2d(3, 8, 2, stride=2), torch.nn.ReLU()),
+        *(torch.nn.Conv2d(8, 8, (2, 4)), torch.nn.ReLU()),
+        *(torch.nn.Flatten(), torch.nn.Linear(24, 4)),
+    )
+
+
 def adam_by_parameter(parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
     """Adam with a parameter group for each parameter."""
     return torch.optim.Adam([{"params": [parameter]} for parameter in parameters])

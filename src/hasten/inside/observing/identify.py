@@ -27,6 +27,7 @@ from ..samples.late_dataset import puts_off
 from ..samples.resizing import resizes
 from .layout import lies_channels_last
 from .parameter_groups import distinct_groups, why_not_merged
+from .product_convolutions import may_be_product
 from .repeated_blocks import repeated_blocks
 from .tiny_numbers import kept_share, silent
 
@@ -81,6 +82,7 @@ def describe_root(torch: ModuleType, module: Module, owned: Set[int] = frozenset
         compiled=is_compiled(module) or any(map(is_compiled, kinds)),
         blocks=len(repeated_blocks(module)),
         channels_last=lies_channels_last(parameters),
+        products=sum(isinstance(m, torch.nn.Conv2d) and may_be_product(m) for m in kinds),
     )
 
 

@@ -25,6 +25,7 @@ _ALL = (
     "device_prefetch",
     "debugging_off",
     "pad_trim",
+    "matmul_convolutions",
     "bf16",
     "fp16",
     "fp8",

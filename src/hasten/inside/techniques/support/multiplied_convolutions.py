@@ -1,0 +1,131 @@
+"""2-d convolutions computed as what they are: products of matrices, or convolutions over one axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ...internals.other_functions import is_observed, is_transformed
+from ...observing.product_convolutions import Form, Sliding, form_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_FEW = 2  # samples that are computed both ways
+_TOLERANCE = 0.05  # of the largest output: rounding in any precision stays below, other windows do not
+_TYPES = ("float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A call of ``conv2d`` that can be computed as a product."""
+
+    form: Form
+    pictures: Tensor  # (batch, channels, height, width)
+    weight: Tensor
+    bias: Tensor | None
+    sliding: Sliding
+
+    @classmethod
+    def of(cls, torch: ModuleType, pictures: Any, weight: Any, bias: Any, *how: Any) -> Convolution | None:
+        """From the arguments of ``conv2d``, all seven; None if they are nothing to multiply."""
+        sliding = Sliding.of(*how) if fits(torch, pictures, weight) else None
+        form = form_of(pictures.shape[2:], weight.shape, sliding) if sliding is not None else None
+        if sliding is None or form is None:
+            return None
+        return cls(form, pictures, weight, bias, sliding)
+
+    def of_few(self) -> Convolution:
+        """The same of a few samples, apart from any graph."""
+        bias = None if self.bias is None else self.bias.detach()
+        return Convolution(self.form, self.pictures[:_FEW].detach(), self.weight.detach(), bias, self.sliding)
+
+    def by(self, conv2d: Callable[..., Tensor]) -> Tensor:
+        how = self.sliding
+        return conv2d(
+            self.pictures, self.weight, self.bias, how.stride, how.padding, how.dilation, how.groups
+        )
+
+    def multiplied(self, torch: ModuleType) -> Tensor:
+        """What ``conv2d`` returns, (batch, channels, height, width), but for its layout. Functions of torch
+        do it, no methods: channels_last gives way to a script that flattens a weight.
+        """
+        if self.form == "patches":
+            return _of_patches(torch, self.pictures, self.weight, self.bias)
+        spanned, along = (3, 2) if self.form == "spans width" else (2, 3)
+        order, how, both = (0, 1, spanned, along), self.sliding, (self.pictures, self.weight)
+        lines, kernel = (torch.flatten(torch.permute(one, order), 1, 2) for one in both)
+        moves = (of[along - 2] for of in (how.stride, how.padding, how.dilation))
+        found: Tensor = torch.unsqueeze(torch.conv1d(lines, kernel, self.bias, *moves, how.groups), spanned)
+        return found
+
+
+def fits(torch: ModuleType, pictures: Any, weight: Any) -> bool:
+    """Whether these can be multiplied. What a transform or a script's own mode looks at is left to torch."""
+    if torch.jit.is_tracing() or is_transformed(torch) or is_observed(torch):
+        return False
+    usual = (torch.Tensor, torch.nn.Parameter)
+    return (
+        type(pictures) in usual
+        and type(weight) in usual
+        and pictures.dim() == weight.dim() == 4
+        and pictures.device.type == weight.device.type == "cpu"
+        and pictures.layout == weight.layout == torch.strided
+        and str(pictures.dtype).removeprefix("torch.") in _TYPES
+        and pictures.numel() > 0
+    )
+
+
+def _of_patches(torch: ModuleType, pictures: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    count, _, height, width = pictures.shape
+    high, wide = weight.shape[2:]
+    rows, columns = height // high, width // wide
+    whole = pictures[:, :, : rows * high, : columns * wide]
+    cut = torch.unflatten(torch.unflatten(whole, 3, (columns, wide)), 2, (rows, high))
+    patches = torch.flatten(torch.flatten(torch.permute(cut, (0, 2, 4, 1, 3, 5)), 3), 0, 2)
+    kernels = torch.flatten(weight, 1).t()
+    found = torch.mm(patches, kernels) if bias is None else torch.addmm(bias, patches, kernels)
+    made: Tensor = torch.permute(torch.unflatten(found, 0, (count, rows, columns)), (0, 3, 1, 2))
+    return made
+
+
+class Layouts:
+    """For each kind of call, the layout of what torch returns, found by computing a few samples both ways."""
+
+    def __init__(self, torch: ModuleType) -> None:
+        self._torch = torch
+        self._known: dict[tuple[Any, ...], Any] = {}
+        self.differing: list[tuple[int, ...]] = []  # shapes of inputs
+
+    def of(self, called: Convolution, original: Callable[..., Tensor]) -> Any:
+        """A memory format; None if torch must compute it."""
+        key = self._kind(called)
+        if key not in self._known:
+            found = self._compared(called.of_few(), original)
+            if found is None and not bool(called.pictures[:_FEW].isfinite().all()):
+                return None  # nothing can be seen in these
+            self._known[key] = found
+            if found is None:
+                self.differing.append(tuple(called.pictures.shape))
+        return self._known[key]
+
+    def _kind(self, called: Convolution) -> tuple[Any, ...]:
+        torch, both = self._torch, (called.pictures, called.weight)
+        layouts = (torch.contiguous_format, torch.channels_last)
+        lying = (one.is_contiguous(memory_format=layout) for one in both for layout in layouts)
+        types = (one.dtype for one in both)
+        sizes = called.pictures.shape[1:], called.weight.shape
+        return called.form, called.sliding, *sizes, *types, *lying, torch.is_autocast_enabled("cpu")
+
+    def _compared(self, called: Convolution, original: Callable[..., Tensor]) -> Any:
+        torch = self._torch
+        with torch.no_grad():
+            theirs, ours = called.by(original), called.multiplied(torch)
+            if ours.dtype != theirs.dtype or ours.shape != theirs.shape:
+                return None
+            if not bool((ours - theirs).abs().max() <= _TOLERANCE * theirs.abs().max()):
+                return None
+        layouts = (torch.contiguous_format, torch.channels_last)
+        return next((one for one in layouts if theirs.is_contiguous(memory_format=one)), None)
