@@ -447,6 +447,44 @@ def test_what_is_many_times_slower_is_dropped_before_a_block_is_over(times: floa
     assert sum(int(entry.split(" x ")[1]) for entry in trials.log if entry.startswith("bf16")) == 6 * cycle
 
 
+@pytest.mark.parametrize(("times", "measured"), [(5.0, True), (9.0, False), (40.0, False)])
+def test_steps_of_a_second_are_looked_at_one_by_one(times: float, measured: bool) -> None:
+    """A text CNN's convolutions took 9 times as long channels last, and 35 times in bfloat16: minutes."""
+    trials = PaperTrials(speeds=(0.5,), effects={"bf16": times})
+    trial = bench_over(trials).compare(BASELINE, FAST, 1e9)
+    if measured:
+        assert trial.ratio is not None
+        return
+    assert trial.failure == f"about {times:.0f} times slower: one block was enough to see it"
+    assert [entry for entry in trials.log if entry.startswith("bf16")] == ["bf16 x 1"] * 2
+
+
+@pytest.mark.parametrize(
+    ("speed", "technique", "failure"),
+    [
+        (0.5, "bf16", "more than 41 times slower: its first steps were stopped"),
+        (3.0, "bf16", "more than 11 times slower: its first steps were stopped"),
+        (0.01, "bf16", None),
+        (0.5, "compile", None),
+    ],
+)
+def test_a_first_step_that_takes_far_too_long_is_stopped(
+    speed: float, technique: str, failure: str | None
+) -> None:
+    """Where steps are short or something compiles, it is its set-up."""
+    slow, set_up = Plan({technique: {}}), set()
+    trials = ClockedTrials(speeds=(speed,), effects={technique: 0.8})
+
+    def trained(worker: PaperWorker) -> None:
+        if worker.plan == slow and id(worker) not in set_up:
+            set_up.add(id(worker))
+            trials.spend(25.0 if technique == "compile" else 35.0)
+
+    trials.on_steps = trained
+    trial = bench_over(trials).compare(BASELINE, slow, 5.0)
+    assert trial.failure == failure
+
+
 @pytest.mark.parametrize("before", ["settling", "timing"])
 def test_a_larger_model_that_is_trained_next_is_not_held_against_it(before: str) -> None:
     """A student is trained after its teacher, or the other way round."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import median
 
@@ -16,7 +17,10 @@ from .steps import TOO_FEW_REGULAR, Block, Rhythm
 
 LEAST_ABBA_BLOCKS, _LEAST_IF_FEW = 5, 3  # few: steps are slow, or the script has few of them
 MOST_ABBA_BLOCKS = 24
-HOPELESS = 10.0  # times slower
+HOPELESS, _HOPELESS_IF_LONG = 10.0, 6.0  # times slower
+_LONG_SECONDS = 1.0  # of a step: other programs do not make it several times as long
+_LONG_WAIT = 3.0  # seconds for one cycle
+_LEAST_LOOK = 20.0  # seconds in which a first step may set up something small
 
 
 class TrialFailed(Exception):
@@ -31,11 +35,12 @@ def least(rhythm: Rhythm) -> int:
 
 class Comparison:
     """The measurements of one trial. ``patience``: seconds that b may take longer than a; more if a takes
-    long to be set up, which b contains.
+    long to be set up, which b contains. ``at_once``: nothing in b is slow to set up.
     """
 
-    def __init__(self, timed: Rhythm, patience: float) -> None:
+    def __init__(self, timed: Rhythm, patience: float, at_once: bool = False) -> None:
         self.timed = timed  # by which its blocks are
+        self.at_once = at_once
         self._patience = patience
         self._least = least(timed)
         self._log_ratios: list[tuple[float, bool]] = []  # each with whether others disturbed it
@@ -54,19 +59,40 @@ class Comparison:
         """Seconds of it that are left."""
         return max(0.0, self._patience + _setup(self._setups_a) - self._waited)
 
+    def settles_in(self, most: int) -> int:
+        """After how many of b's first steps to look at them: one cycle, if all of them could take minutes."""
+        return self.timed.cycle if self._could_take_long else most
+
+    def most_for(self, usual: float) -> float:
+        """Seconds to wait for steps of b that take ``usual`` under a."""
+        enough = max(_LEAST_LOOK, HOPELESS * usual) if self._could_take_long else math.inf
+        return usual + min(self.patience, enough)
+
+    @property
+    def _could_take_long(self) -> bool:
+        """Whether steps that are hopeless could take minutes, and nothing is known to be set up in them."""
+        usual = (self.step_seconds_a or 0.0) * self.timed.cycle
+        return self.at_once and HOPELESS * usual > _LONG_WAIT
+
     def waited(self, seconds: float) -> None:
         """Steps of b took so much longer than as many of a."""
         self._waited += max(0.0, seconds)
 
-    def impatient(self, was_set_up: bool) -> str:
+    def impatient(self, was_set_up: bool, usual: float) -> str:
         """Why b is given up. ``was_set_up``: its first steps were being timed already."""
+        if self.most_for(usual) < self.patience + usual:
+            times = int(self.most_for(usual) / usual)
+            return f"more than {times} times slower: its first steps were stopped"
         what = "its set-up, with the first steps that were timed," if was_set_up else "its set-up"
         seconds = self._patience + _setup(self._setups_a)
         return f"{what} takes longer than {seconds:.0f} s: a longer --budget waits for it"
 
     def hopeless(self, step_seconds_b: float) -> bool:
         """Whether b is so much slower that it need not be measured further."""
-        return self.step_seconds_a is not None and step_seconds_b > HOPELESS * self.step_seconds_a
+        if self.step_seconds_a is None:
+            return False
+        times = _HOPELESS_IF_LONG if step_seconds_b > _LONG_SECONDS else HOPELESS
+        return step_seconds_b > times * self.step_seconds_a
 
     def give_up(self, step_seconds_b: float) -> None:
         """Raises TrialFailed if it is."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from statistics import fmean, median
 
 from ...errors import WorkerError
-from ...inside.techniques.catalog import changing, starts_after
+from ...inside.techniques.catalog import CATALOG, changing, starts_after
 from ...records.observation import Step
 from ...records.plan import Plan
 from ...records.trial import Trial
@@ -67,7 +67,8 @@ class LiveBench:
         clock = self._trials.limit.clock
         began = clock()
         self._take(replace(self._rhythm, steps_in_all=self._ends.script_steps))
-        comparison = Comparison(self._rhythm.between(a, b), max(_LEAST_PATIENCE, _PATIENCE * seconds))
+        patience = max(_LEAST_PATIENCE, _PATIENCE * seconds)
+        comparison = Comparison(self._rhythm.between(a, b), patience, sets_up_at_once(b))
         failure, cut_short, gathered, empty = None, False, 0, 0
         try:
             while not comparison.decided and (clock() - began < seconds or comparison.too_few):
@@ -205,10 +206,13 @@ class LiveBench:
         if why_not:
             raise TrialFailed(why_not)
         if plan not in self._settled:
-            steps = self._trained(worker, self._settling, "settling", comparison, is_b)
+            looked_at = comparison.settles_in(self._settling) if is_b else self._settling
+            steps = self._trained(worker, looked_at, "settling", comparison, is_b)
             self._settled.add(plan)
             if is_b and comparison.hopeless(self._fastest_cycle(steps)):
                 comparison.give_up(self._fastest_cycle(worker.steps(len(steps))))
+            if looked_at < self._settling:
+                self._trained(worker, self._settling - looked_at, "settling", comparison, is_b)
         before = self._quiet.begin()
         steps = self._trained(worker, self._block_steps, "timing", comparison, is_b)
         disturbed = self._quiet.disturbed(before)
@@ -244,14 +248,14 @@ class LiveBench:
         try:
             with (
                 self._trials.stopwatch.on(part),
-                limit.ending(comparison.patience + usual if is_b else math.inf),
+                limit.ending(comparison.most_for(usual) if is_b else math.inf),
             ):
                 steps = worker.steps(count, timeout=timeout)
         except BudgetOver:
             if limit.over:
                 raise
             self.close()
-            raise TrialFailed(comparison.impatient(part == "timing")) from None
+            raise TrialFailed(comparison.impatient(part == "timing", usual)) from None
         if is_b:
             comparison.waited(limit.clock() - began - usual)
         if any(step.new_model for step in steps):
@@ -277,6 +281,10 @@ class LiveBench:
     def _fastest_cycle(self, steps: Sequence[Step]) -> float:
         cycle = self._rhythm.cycle
         return min(fmean(s.seconds for s in steps[at : at + cycle]) for at in range(0, len(steps), cycle))
+
+
+def sets_up_at_once(plan: Plan) -> bool:
+    return not any(name in CATALOG and CATALOG[name].slow_to_set_up for name in plan.techniques)
 
 
 def _of_this_training(steps: Sequence[Step]) -> int:
