@@ -71,6 +71,8 @@ CASES = (
         beside=Plan({"pad_trim": {"multiple": 8}}),
     ),
     Case("length_grouping", "convolutions", REFUSED, "no loader reads the data"),
+    Case("matmul_convolutions", "text_cnn", GAIN, "its kernels span word vectors, and there is one channel"),
+    Case("matmul_convolutions", "convolutions", REFUSED, "its kernels overlap, and span nothing"),
     Case("bf16", "convolutions", GAIN, "convolutions of a CPU with bfloat16 instructions"),
     Case("bf16", "small_layers 8", NO_GAIN, "the casts cost more than such small products"),
     Case(
