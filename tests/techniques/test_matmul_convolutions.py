@@ -143,7 +143,8 @@ def test_only_kernels_that_span_or_make_patches(sides: Any, weight: Any, changes
 def test_arguments_in_every_way_that_torch_takes_them() -> None:
     assert Sliding.of([2], "valid", 1, 1) == Sliding((2, 2), (0, 0), (1, 1))
     assert Sliding.of((2, 1), 3, [1, 2], 4) == Sliding((2, 1), (3, 3), (1, 2), 4)
-    assert Sliding.of(1, "same", 1, 1) is None
+    wrong: list[tuple[Any, Any, Any]] = [(1, "same", 1), ((), 0, 1), (2.0, 0, 1)]
+    assert all(Sliding.of(*each, 1) is None for each in wrong)
 
 
 @pytest.mark.parametrize(
@@ -307,11 +308,12 @@ def test_pictures_that_are_not_numbers_say_nothing_of_the_next(counted: list[str
     assert proof.effective, proof.evidence
 
 
-def test_a_mistake_of_the_script_s_is_told_as_torch_tells_it() -> None:
+@pytest.mark.parametrize("stride", [4, 4.0, (4, 4, 4), ()])
+def test_a_mistake_of_the_script_s_is_told_as_torch_tells_it(stride: Any) -> None:
     def mistake() -> str:
-        with pytest.raises(RuntimeError) as error:
-            F.conv2d(PICTURES, WEIGHT[:, :2], stride=4)
-        return str(error.value)
+        with pytest.raises((RuntimeError, TypeError)) as error:
+            F.conv2d(PICTURES, WEIGHT[:, :2], stride=stride)
+        return str(error.value).split("\n")[0]
 
     plain = mistake()
     with workbench(make_model=patch_cnn) as bench:

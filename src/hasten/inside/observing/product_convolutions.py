@@ -31,10 +31,11 @@ class Sliding:
 
     @classmethod
     def of(cls, stride: Any, padding: Any, dilation: Any, groups: int) -> Sliding | None:
-        """From arguments of ``conv2d``; None if the padding depends on the kernel's size."""
-        if padding == "valid":
-            padding = 0
-        return None if isinstance(padding, str) else cls(_two(stride), _two(padding), _two(dilation), groups)
+        """From arguments of ``conv2d``; None if they are no numbers, as a padding of "same" is none."""
+        moves, around, apart = map(_two, (stride, 0 if padding == "valid" else padding, dilation))
+        if moves is None or around is None or apart is None:
+            return None
+        return cls(moves, around, apart, groups)
 
 
 def form_of(sides: Sequence[int], weight: Sequence[int], sliding: Sliding) -> Form | None:
@@ -76,6 +77,8 @@ def _may_span(axis: int, weight: Sequence[int], sliding: Sliding) -> bool:
     return unpadded and weight[1] <= MOST_CHANNELS[_AXES[1 - axis][1]]
 
 
-def _two(size: Any) -> tuple[int, int]:
-    first, second = tuple(size) * (2 // len(size)) if isinstance(size, (tuple, list)) else (size, size)
-    return int(first), int(second)
+def _two(size: Any) -> tuple[int, int] | None:
+    each = tuple(size) if isinstance(size, (tuple, list)) else (size,)
+    if not all(type(one) is int for one in each) or len(each) not in (1, 2):
+        return None
+    return each[0], each[-1]

@@ -28,6 +28,7 @@ from ..training import Training
 from .base import Technique
 from .support.multiplied_convolutions import Convolution, Layouts
 
+_ARGUMENTS = 7  # of conv2d
 _COMPILE = "compile"  # the technique
 _KNOWN = "products"  # in Training.kept
 
@@ -64,23 +65,14 @@ class MatmulConvolutions(Technique):
         is_compiling = torch.compiler.is_compiling
 
         def around(original: Call) -> Call:
-            def conv2d(
-                input: Any,
-                weight: Any,
-                bias: Any = None,
-                stride: Any = 1,
-                padding: Any = 0,
-                dilation: Any = 1,
-                groups: int = 1,
-            ) -> object:
-                arguments = input, weight, bias, stride, padding, dilation, groups
+            def conv2d(*args: Any, **kwargs: Any) -> object:
                 if is_compiling():  # before anything else, which would be compiled
-                    return original(*arguments)
-                called = Convolution.of(torch, *arguments)
+                    return original(*args, **kwargs)
+                called = Convolution.of(torch, *args, **kwargs) if len(args) <= _ARGUMENTS else None
                 layout = None if called is None else layouts.of(called, original)
                 if called is None or layout is None:
                     self._others += 1
-                    return original(*arguments)
+                    return original(*args, **kwargs)
                 self._calls += 1
                 return called.multiplied(torch).contiguous(memory_format=layout)
 

@@ -29,13 +29,26 @@ class Convolution:
     sliding: Sliding
 
     @classmethod
-    def of(cls, torch: ModuleType, pictures: Any, weight: Any, bias: Any, *how: Any) -> Convolution | None:
-        """From the arguments of ``conv2d``, all seven; None if they are nothing to multiply."""
-        sliding = Sliding.of(*how) if fits(torch, pictures, weight) else None
-        form = form_of(pictures.shape[2:], weight.shape, sliding) if sliding is not None else None
+    def of(
+        cls,
+        torch: ModuleType,
+        input: Any = None,
+        weight: Any = None,
+        bias: Any = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: Any = 1,
+        **unknown: Any,
+    ) -> Convolution | None:
+        """From the arguments of ``conv2d``; None if they are nothing to multiply, or no such arguments."""
+        if unknown or not fits(torch, input, weight):
+            return None
+        sliding = Sliding.of(stride, padding, dilation, groups)
+        form = form_of(input.shape[2:], weight.shape, sliding) if sliding is not None else None
         if sliding is None or form is None:
             return None
-        return cls(form, pictures, weight, bias, sliding)
+        return cls(form, input, weight, bias, sliding)
 
     def of_few(self) -> Convolution:
         """The same of a few samples, apart from any graph."""
