@@ -155,6 +155,10 @@ CASES_WITH_AMX = (
     Case("matmul_precision", "products", GAIN, "matrix instructions multiply bfloat16, not float32"),
     Case("matmul_precision", "small_layers 8", NO_GAIN, "such small products do not go to oneDNN"),
     Case("bf16", "products", GAIN, "matrix instructions multiply bfloat16, not float32"),
+    Case(
+        *("matmul_convolutions", "text_cnn", GAIN, "beside bf16, which is slow for kernels of one channel"),
+        beside=Plan({"bf16": {}}),
+    ),
 )
 KINDS = {
     "cpu": ("techniques", CASES),
