@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ..errors import WorkerError
-from ..inside.techniques.catalog import CATALOG
+from ..inside.techniques.catalog import slow_to_set_up
 from ..inside.techniques.threads import Threads
 from ..records.plan import BASELINE, Plan
 from ..records.trial import Seen, Trial, Unseen
@@ -103,7 +103,7 @@ class ScriptBench:
         for name in new:  # for several, it is unknown which one it was
             one = b.only({name})
             each = max(0.0, trial.setup_seconds - trial.lasting_seconds - _shared(trial, new)) / len(new)
-            if trial.method == "live" and CATALOG[name].slow_to_set_up:
+            if trial.method == "live" and slow_to_set_up(one):
                 each *= _AGAIN
             self._setups[one] = max(self._setups.get(one, 0.0), each)
 
@@ -200,7 +200,7 @@ class ScriptBench:
         """Seconds for techniques known to be slow to set up that were not set up yet. What is compiled for
         one number of threads is compiled again for another.
         """
-        slow = {name for name in b.techniques if CATALOG[name].slow_to_set_up}
+        slow = slow_to_set_up(b)
         known = {name for name in slow if name in a.techniques or b.only({name}) in self._setups}
         other_threads = a.techniques.get(Threads.name) != b.techniques.get(Threads.name)
         return _SLOW_SETUP_SECONDS * len(slow if other_threads else slow - known)

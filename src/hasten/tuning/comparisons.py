@@ -9,7 +9,7 @@ from typing import Protocol
 from ..bench.base import Bench
 from ..bench.comparing.decisions import LARGE_BELOW, tells
 from ..bench.comparing.statistics import combined
-from ..inside.techniques.catalog import CATALOG
+from ..inside.techniques.catalog import slow_to_set_up
 from ..records.plan import BASELINE, Plan, Settings
 from ..records.reasons import Reason, WhyNot
 from ..records.result import Refused, Tried
@@ -280,5 +280,4 @@ def _is_to_blame(technique: str, failure: str) -> bool:
 
 def _slow_to_set_up(trial: Trial) -> bool:
     """Whether that is known of a technique which ``b`` has in addition."""
-    new = set(trial.b.techniques) - set(trial.a.techniques)
-    return any(name in CATALOG and CATALOG[name].slow_to_set_up for name in new)
+    return bool(slow_to_set_up(trial.b) - trial.a.techniques.keys())

@@ -485,6 +485,27 @@ def test_a_first_step_that_takes_far_too_long_is_stopped(
     assert trial.failure == failure
 
 
+@pytest.mark.parametrize(("steps", "stopped"), [(450, True), (None, False), (4500, False)])
+def test_a_set_up_longer_than_a_whole_run_is_not_waited_for(steps: int | None, stopped: bool) -> None:
+    """Compiling took 40 s of a budget, for a script whose steps take 5 s in all."""
+    compiled, set_up = Plan({"compile": {}}), set()
+    trials = ClockedTrials(effects={"compile": 0.5})
+
+    def trained(worker: PaperWorker) -> None:
+        if worker.plan == compiled and id(worker) not in set_up:
+            set_up.add(id(worker))
+            trials.spend(12.0)
+
+    trials.on_steps = trained
+    bench = bench_over(trials, Rhythm(0, 0, 1, 0.01, steps_in_all=steps))
+    trial = bench.compare(BASELINE, compiled, 5.0)
+    if stopped:
+        assert trial.failure == "its set-up takes longer than the 450 steps of a run without it"
+        assert trial.seconds < 10.0
+    else:
+        assert trial.failure is None
+
+
 @pytest.mark.parametrize("before", ["settling", "timing"])
 def test_a_larger_model_that_is_trained_next_is_not_held_against_it(before: str) -> None:
     """A student is trained after its teacher, or the other way round."""

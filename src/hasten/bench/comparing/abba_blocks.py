@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from statistics import median
 
 from ...records.observation import Step
@@ -20,6 +20,7 @@ MOST_ABBA_BLOCKS = 24
 HOPELESS, _HOPELESS_IF_LONG = 10.0, 6.0  # times slower
 _LONG_SECONDS = 1.0  # of a step: other programs do not make it several times as long
 _LONG_WAIT = 3.0  # seconds for one cycle
+_LEAST_PATIENCE = 5.0  # seconds: so much may be chance
 _LEAST_LOOK = 20.0  # seconds in which a first step may set up something small
 
 
@@ -35,12 +36,15 @@ def least(rhythm: Rhythm) -> int:
 
 class Comparison:
     """The measurements of one trial. ``patience``: seconds that b may take longer than a; more if a takes
-    long to be set up, which b contains. ``at_once``: nothing in b is slow to set up.
+    long to be set up, which b contains. ``slow``: what in b is slow to set up; ``new``: the part of it that
+    is not in a, and must earn its set-up back in a run.
     """
 
-    def __init__(self, timed: Rhythm, patience: float, at_once: bool = False) -> None:
+    def __init__(
+        self, timed: Rhythm, patience: float, slow: Set[str] = frozenset(), new: Set[str] = frozenset()
+    ) -> None:
         self.timed = timed  # by which its blocks are
-        self.at_once = at_once
+        self._slow, self._new = slow, new
         self._patience = patience
         self._least = least(timed)
         self._log_ratios: list[tuple[float, bool]] = []  # each with whether others disturbed it
@@ -57,7 +61,15 @@ class Comparison:
     @property
     def patience(self) -> float:
         """Seconds of it that are left."""
-        return max(0.0, self._patience + _setup(self._setups_a) - self._waited)
+        most = min(self._patience, self._run_seconds)
+        return max(0.0, most + _setup(self._setups_a) - self._waited)
+
+    @property
+    def _run_seconds(self) -> float:
+        """What all steps of a run take under a: more than that, a set-up does not earn back."""
+        if not self._new or not self.timed.steps_in_all or self.step_seconds_a is None:
+            return math.inf
+        return max(_LEAST_PATIENCE, self.timed.steps_in_all * self.step_seconds_a)
 
     def settles_in(self, most: int) -> int:
         """After how many of b's first steps to look at them: one cycle, if all of them could take minutes."""
@@ -72,7 +84,7 @@ class Comparison:
     def _could_take_long(self) -> bool:
         """Whether steps that are hopeless could take minutes, and nothing is known to be set up in them."""
         usual = (self.step_seconds_a or 0.0) * self.timed.cycle
-        return self.at_once and HOPELESS * usual > _LONG_WAIT
+        return not self._slow and HOPELESS * usual > _LONG_WAIT
 
     def waited(self, seconds: float) -> None:
         """Steps of b took so much longer than as many of a."""
@@ -84,6 +96,8 @@ class Comparison:
             times = int(self.most_for(usual) / usual)
             return f"more than {times} times slower: its first steps were stopped"
         what = "its set-up, with the first steps that were timed," if was_set_up else "its set-up"
+        if self._run_seconds < self._patience:
+            return f"{what} takes longer than the {self.timed.steps_in_all:,} steps of a run without it"
         seconds = self._patience + _setup(self._setups_a)
         return f"{what} takes longer than {seconds:.0f} s: a longer --budget waits for it"
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from statistics import fmean, median
 
 from ...errors import WorkerError
-from ...inside.techniques.catalog import CATALOG, changing, starts_after
+from ...inside.techniques.catalog import changing, slow_to_set_up, starts_after
 from ...records.observation import Step
 from ...records.plan import Plan
 from ...records.trial import Trial
@@ -68,7 +68,8 @@ class LiveBench:
         began = clock()
         self._take(replace(self._rhythm, steps_in_all=self._ends.script_steps))
         patience = max(_LEAST_PATIENCE, _PATIENCE * seconds)
-        comparison = Comparison(self._rhythm.between(a, b), patience, sets_up_at_once(b))
+        slow = slow_to_set_up(b)
+        comparison = Comparison(self._rhythm.between(a, b), patience, slow, slow - a.techniques.keys())
         failure, cut_short, gathered, empty = None, False, 0, 0
         try:
             while not comparison.decided and (clock() - began < seconds or comparison.too_few):
@@ -281,10 +282,6 @@ class LiveBench:
     def _fastest_cycle(self, steps: Sequence[Step]) -> float:
         cycle = self._rhythm.cycle
         return min(fmean(s.seconds for s in steps[at : at + cycle]) for at in range(0, len(steps), cycle))
-
-
-def sets_up_at_once(plan: Plan) -> bool:
-    return not any(name in CATALOG and CATALOG[name].slow_to_set_up for name in plan.techniques)
 
 
 def _of_this_training(steps: Sequence[Step]) -> int:

@@ -103,3 +103,8 @@ def starts_after(plan: Plan) -> int:
     return max(
         (CATALOG[name].starts_after(settings) for name, settings in plan.techniques.items()), default=0
     )
+
+
+def slow_to_set_up(plan: Plan) -> frozenset[str]:
+    """Those of its techniques that are. Tests have others, which the catalogue does not know."""
+    return frozenset(name for name in plan.techniques if name in CATALOG and CATALOG[name].slow_to_set_up)
