@@ -153,10 +153,16 @@ def _prose(thing: Any) -> str:
 def _best(name: str, measured: Sequence[Measured]) -> str:
     """The speedup where it must help."""
     rows = [row for result in measured for row in _rows(name, result)]
-    gains = [f"{row['speedup']} on {row['workload']}" for row in rows if row["found"] == GAIN]
+    gains = [f"{row['speedup']} on {_where(row)}" for row in rows if row["found"] == GAIN]
     if rows:
         return "; ".join(gains) or "no gain found"
     return "for memory" if UNPROVEN.get(name) == _MEMORY else "unproven"
+
+
+def _where(row: dict[str, Any]) -> str:
+    """The workload, and what both of its processes had on."""
+    beside = ", ".join(row.get("beside") or ())
+    return f"{row['workload']}, both under {beside}" if beside else str(row["workload"])
 
 
 def _rows(name: str, result: Measured) -> list[dict[str, Any]]:
