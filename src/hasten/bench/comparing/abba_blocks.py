@@ -20,7 +20,7 @@ MOST_ABBA_BLOCKS = 24
 HOPELESS, _HOPELESS_IF_LONG = 10.0, 6.0  # times slower
 _LONG_SECONDS = 1.0  # of a step: other programs do not make it several times as long
 _LONG_WAIT = 3.0  # seconds for one cycle
-_LEAST_PATIENCE = 5.0  # seconds: so much may be chance
+_SHORT_RUN = 5.0  # seconds of a set-up may be chance
 _LEAST_LOOK = 20.0  # seconds in which a first step may set up something small
 
 
@@ -69,7 +69,7 @@ class Comparison:
         """What all steps of a run take under a: more than that, a set-up does not earn back."""
         if not self._new or not self.timed.steps_in_all or self.step_seconds_a is None:
             return math.inf
-        return max(_LEAST_PATIENCE, self.timed.steps_in_all * self.step_seconds_a)
+        return max(_SHORT_RUN, self.timed.steps_in_all * self.step_seconds_a)
 
     def settles_in(self, most: int) -> int:
         """After how many of b's first steps to look at them: one cycle, if all of them could take minutes."""

@@ -125,12 +125,10 @@ class Layouts:
         return self._known[key]
 
     def _kind(self, called: Convolution) -> tuple[Any, ...]:
-        torch, both = self._torch, (called.pictures, called.weight)
-        layouts = (torch.contiguous_format, torch.channels_last)
-        lying = (one.is_contiguous(memory_format=layout) for one in both for layout in layouts)
-        types = (one.dtype for one in both)
-        sizes = called.pictures.shape[1:], called.weight.shape
-        return called.form, called.sliding, *sizes, *types, *lying, torch.is_autocast_enabled("cpu")
+        """The layout that torch chooses follows the strides."""
+        both = called.pictures, called.weight
+        described = ((one.shape[1:], one.stride(), one.dtype) for one in both)
+        return called.form, called.sliding, *described, self._torch.is_autocast_enabled("cpu")
 
     def _compared(self, called: Convolution, original: Callable[..., Tensor]) -> Any:
         torch = self._torch
