@@ -31,6 +31,7 @@ from hasten.testing.workbench import patch_cnn, workbench
 from .made_up import facts, root
 
 LAST = torch.channels_last
+NONE = "no convolution of few channels has a kernel that moves by its size or spans its input"
 PLAN = Plan({"matmul_convolutions": {}})
 PATCHES = nn.Conv2d(3, 8, 4, stride=4)
 PICTURES = torch.randn(2, 3, 8, 8)
@@ -93,13 +94,27 @@ def test_it_gives_torch_s_numbers_forward_and_backward(data: Any) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("pictures_last", [False, True])
 @pytest.mark.parametrize("weights_last", [False, True])
+@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param((3, 8, (2, 2), (2, 2), (9, 8)), id="patches"),
+        pytest.param((3, 1, (2, 2), (2, 2), (9, 8)), id="one channel out"),
+        pytest.param((1, 8, (2, 2), (2, 2), (9, 8)), id="one channel in"),
+        pytest.param((3, 8, (4, 4), (4, 4), (4, 4)), id="one patch"),
+        pytest.param((1, 8, (3, 8), (1, 1), (9, 8)), id="words"),
+        pytest.param((3, 1, (9, 3), (1, 1), (9, 8)), id="electrodes"),
+    ],
+)
 def test_what_it_returns_lies_in_memory_as_torch_s(
-    dtype: Any, pictures_last: bool, weights_last: bool
+    dtype: Any, pictures_last: bool, weights_last: bool, count: int, shape: Any
 ) -> None:
     """A script that takes a view of it must go on, and layers that follow choose kernels by it."""
     kinds = {False: torch.contiguous_format, True: LAST}
-    layer = nn.Conv2d(3, 8, 2, stride=2).to(memory_format=kinds[weights_last], dtype=dtype)  # type: ignore[call-overload]
-    pictures = torch.randn(4, 3, 9, 8, dtype=dtype).to(memory_format=kinds[pictures_last])
+    channels, out, kernel, stride, sides = shape
+    layer: Any = nn.Conv2d(channels, out, kernel, stride)
+    layer = layer.to(memory_format=kinds[weights_last], dtype=dtype)
+    pictures = torch.randn(count, channels, *sides, dtype=dtype).to(memory_format=kinds[pictures_last])
     expected = layer(pictures)
     with workbench(make_model=patch_cnn) as bench:
         bench.train(1)
@@ -108,6 +123,22 @@ def test_what_it_returns_lies_in_memory_as_torch_s(
     assert found.stride() == expected.stride()
     assert found.dtype == dtype
     torch.testing.assert_close(found, expected, rtol=0.02, atol=0.02)
+
+
+def test_a_weight_of_another_layout_is_another_kind(counted: list[str]) -> None:
+    """With one channel both layouts are contiguous, and torch goes by the strides."""
+    layer: Any = nn.Conv2d(1, 8, 2, stride=2)
+    pictures = torch.randn(4, 1, 8, 8)
+    with workbench(make_model=patch_cnn) as bench:
+        bench.train(1)
+        for layout in (LAST, torch.contiguous_format):
+            layer = layer.to(memory_format=layout)
+            expected = layer(pictures)
+            bench.switchboard.switch(PLAN)
+            counted.clear()
+            assert layer(pictures).stride() == expected.stride()
+            assert counted == ["patches"] * 2, "compared first"
+            bench.switchboard.switch(Plan({}))
 
 
 # ---- which calls it takes
@@ -152,6 +183,7 @@ def test_arguments_in_every_way_that_torch_takes_them() -> None:
     [
         (nn.Conv2d(1, 100, (3, 300)), True),
         (nn.Conv2d(8, 16, (22, 1), groups=8), True),
+        (nn.Conv2d(1, 8, (7, 4), padding=(3, 0)), True),
         (nn.Conv2d(3, 192, 4, stride=4), True),
         (nn.Conv2d(3, 32, 3), False),
         (nn.Conv2d(1, 8, (1, 64), padding="same"), False),
@@ -242,7 +274,7 @@ def test_training_under_it() -> None:
         bench.train(5)
         (proof,) = bench.switchboard.proofs()
     assert proof.effective
-    assert proof.evidence == "10 convolutions as products, 0 by torch"
+    assert proof.evidence == "10 convolutions computed more simply, 0 by torch"
 
 
 def test_switching_leaves_no_trace() -> None:
@@ -276,7 +308,7 @@ def test_other_convolutions_are_left_to_torch_and_it_is_said() -> None:
         bench.train(2)
         (proof,) = bench.switchboard.proofs()
     assert not proof.effective
-    assert proof.evidence == "no convolution of few channels makes patches or spans its input"
+    assert proof.evidence == NONE
 
 
 def test_numbers_that_differ_are_found_and_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,6 +338,57 @@ def test_pictures_that_are_not_numbers_say_nothing_of_the_next(counted: list[str
         bench.train(1)
         (proof,) = bench.switchboard.proofs()
     assert proof.effective, proof.evidence
+
+
+def test_numbers_too_large_say_nothing_of_the_next(counted: list[str]) -> None:
+    pictures, weight = torch.full((2, 3, 4, 4), 300.0).half(), torch.full((8, 3, 4, 4), 300.0).half()
+    with workbench(make_model=patch_cnn) as bench:
+        bench.train(1)
+        bench.switchboard.switch(PLAN)
+        assert F.conv2d(pictures, weight, stride=4).isinf().all()
+        counted.clear()
+        F.conv2d(pictures / 300, weight / 300, stride=4)
+        assert counted == ["patches"] * 2
+
+
+def test_what_nearly_cancels_differs_by_rounding_alone(counted: list[str]) -> None:
+    weight = torch.randn(8, 3, 4, 4)
+    weight = weight - weight.mean(dim=(1, 2, 3), keepdim=True)
+    with workbench(make_model=patch_cnn) as bench:
+        bench.train(1)
+        bench.switchboard.switch(PLAN)
+        F.conv2d(torch.ones(2, 3, 4, 4), weight, stride=4)
+        bench.train(1)
+        (proof,) = bench.switchboard.proofs()
+    assert proof.effective, proof.evidence
+
+
+@pytest.mark.parametrize("bias", [0.5, torch.zeros(1), torch.zeros(8).double()])
+def test_a_bias_that_torch_refuses_is_refused_as_torch_does(bias: Any) -> None:
+    def mistake() -> str:
+        with pytest.raises((RuntimeError, TypeError)) as error:
+            F.conv2d(PICTURES, WEIGHT, bias, stride=4)
+        return str(error.value).split("\n")[0]
+
+    with workbench(make_model=patch_cnn) as bench:
+        bench.train(1)
+        plain = mistake()
+        bench.switchboard.switch(PLAN)
+        F.conv2d(PICTURES, WEIGHT, torch.zeros(8), stride=4)
+        assert mistake() == plain
+
+
+def test_a_precision_that_was_asked_for_products_is_not_that_of_convolutions(counted: list[str]) -> None:
+    before = torch.get_float32_matmul_precision()
+    with workbench(make_model=patch_cnn) as bench:
+        bench.train(1)
+        bench.switchboard.switch(PLAN)
+        torch.set_float32_matmul_precision("medium")
+        try:
+            PATCHES(PICTURES)
+        finally:
+            torch.set_float32_matmul_precision(before)
+    assert not counted
 
 
 @pytest.mark.parametrize("stride", [4, 4.0, (4, 4, 4), ()])
@@ -352,10 +435,7 @@ def test_an_evaluation(context: Callable[[], Any]) -> None:
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        (
-            {"roots": (root(products=0),)},
-            "no convolution of few channels makes patches or spans its input",
-        ),
+        ({"roots": (root(products=0),)}, NONE),
         ({"roots": (root(products=1, devices=("cuda",)),)}, "the training is not on the CPU"),
         ({"uses": ("compile",)}, "the script compiles its model"),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence, Set
 from statistics import median
 
@@ -20,7 +19,7 @@ MOST_ABBA_BLOCKS = 24
 HOPELESS, _HOPELESS_IF_LONG = 10.0, 6.0  # times slower
 _LONG_SECONDS = 1.0  # of a step: other programs do not make it several times as long
 _LONG_WAIT = 3.0  # seconds for one cycle
-_SHORT_RUN = 5.0  # seconds of a set-up may be chance
+_SHORT_RUN = 5.0  # seconds: a set-up of so many is always waited for
 _LEAST_LOOK = 20.0  # seconds in which a first step may set up something small
 
 
@@ -61,45 +60,42 @@ class Comparison:
     @property
     def patience(self) -> float:
         """Seconds of it that are left."""
-        most = min(self._patience, self._run_seconds)
-        return max(0.0, most + _setup(self._setups_a) - self._waited)
-
-    @property
-    def _run_seconds(self) -> float:
-        """What all steps of a run take under a: more than that, a set-up does not earn back."""
-        if not self._new or not self.timed.steps_in_all or self.step_seconds_a is None:
-            return math.inf
-        return max(_SHORT_RUN, self.timed.steps_in_all * self.step_seconds_a)
+        return max(0.0, self._patience + _setup(self._setups_a) - self._waited)
 
     def settles_in(self, most: int) -> int:
-        """After how many of b's first steps to look at them: one cycle, if all of them could take minutes."""
-        return self.timed.cycle if self._could_take_long else most
+        """How many of b's first steps to look at before it trains ``most`` of them."""
+        return self.timed.cycle if self._are_long else most
 
-    def most_for(self, usual: float) -> float:
-        """Seconds to wait for steps of b that take ``usual`` under a."""
-        enough = max(_LEAST_LOOK, HOPELESS * usual) if self._could_take_long else math.inf
-        return usual + min(self.patience, enough)
+    def most_for(self, usual: float, settling: bool, longest: float) -> tuple[float, str]:
+        """Seconds to wait for steps of b that take ``usual`` under a, and why b is given up after that.
+        ``longest``: seconds of a step so far, as an evaluation may come in between.
+        """
+        what = "its set-up" if settling else "its set-up, with the first steps that were timed,"
+        seconds = self._patience + _setup(self._setups_a)
+        why = f"{what} takes longer than {seconds:.0f} s: a longer --budget waits for it"
+        limits = [(self.patience, why)]
+        if settling and self._are_long:
+            most = max(_LEAST_LOOK, HOPELESS * usual)
+            why = f"more than {1 + int(most / usual)} times slower: its first steps were stopped"
+            limits.append((most + longest, why))
+        if settling and self._new and self.timed.steps_in_all and self.step_seconds_a is not None:
+            run = max(_SHORT_RUN, self.timed.steps_in_all * self.step_seconds_a)
+            why = f"its set-up takes longer than the {self.timed.steps_in_all:,} steps of a run without it"
+            limits.append((run + longest, why))
+        least, why = min(limits)
+        return usual + least, why
 
     @property
-    def _could_take_long(self) -> bool:
-        """Whether steps that are hopeless could take minutes, and nothing is known to be set up in them."""
+    def _are_long(self) -> bool:
+        """Whether steps are so long that those of a hopeless plan take seconds, and none of them has
+        anything slow to set up.
+        """
         usual = (self.step_seconds_a or 0.0) * self.timed.cycle
         return not self._slow and HOPELESS * usual > _LONG_WAIT
 
     def waited(self, seconds: float) -> None:
         """Steps of b took so much longer than as many of a."""
         self._waited += max(0.0, seconds)
-
-    def impatient(self, was_set_up: bool, usual: float) -> str:
-        """Why b is given up. ``was_set_up``: its first steps were being timed already."""
-        if self.most_for(usual) < self.patience + usual:
-            times = int(self.most_for(usual) / usual)
-            return f"more than {times} times slower: its first steps were stopped"
-        what = "its set-up, with the first steps that were timed," if was_set_up else "its set-up"
-        if self._run_seconds < self._patience:
-            return f"{what} takes longer than the {self.timed.steps_in_all:,} steps of a run without it"
-        seconds = self._patience + _setup(self._setups_a)
-        return f"{what} takes longer than {seconds:.0f} s: a longer --budget waits for it"
 
     def hopeless(self, step_seconds_b: float) -> bool:
         """Whether b is so much slower that it need not be measured further."""

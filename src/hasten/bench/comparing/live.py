@@ -207,13 +207,8 @@ class LiveBench:
         if why_not:
             raise TrialFailed(why_not)
         if plan not in self._settled:
-            looked_at = comparison.settles_in(self._settling) if is_b else self._settling
-            steps = self._trained(worker, looked_at, "settling", comparison, is_b)
+            self._settle(worker, comparison, is_b)
             self._settled.add(plan)
-            if is_b and comparison.hopeless(self._fastest_cycle(steps)):
-                comparison.give_up(self._fastest_cycle(worker.steps(len(steps))))
-            if looked_at < self._settling:
-                self._trained(worker, self._settling - looked_at, "settling", comparison, is_b)
         before = self._quiet.begin()
         steps = self._trained(worker, self._block_steps, "timing", comparison, is_b)
         disturbed = self._quiet.disturbed(before)
@@ -237,6 +232,16 @@ class LiveBench:
             comparison.step_seconds_a = block.step_seconds
         return block
 
+    def _settle(self, worker: Worker, comparison: Comparison, is_b: bool) -> None:
+        """Untimed steps. b is given up if it is hopeless in the first of them and in those that follow."""
+        first = comparison.settles_in(self._settling) if is_b else self._settling
+        steps = self._trained(worker, first, "settling", comparison, is_b)
+        hopeless = is_b and comparison.hopeless(self._fastest_cycle(steps))
+        if hopeless or first < self._settling:
+            steps = self._trained(worker, self._settling - first or first, "settling", comparison, is_b)
+        if hopeless:
+            comparison.give_up(self._fastest_cycle(steps))
+
     def _trained(
         self, worker: Worker, count: int, part: Part, comparison: Comparison, is_b: bool
     ) -> list[Step]:
@@ -246,17 +251,18 @@ class LiveBench:
         limit = self._trials.limit
         began, usual = limit.clock(), count * (comparison.step_seconds_a or 0.0)
         timeout = START_SECONDS if part == "settling" else None  # it may compile
+        most, why = math.inf, ""
+        if is_b:
+            longest = max((step.seconds for step in worker.history), default=0.0)
+            most, why = comparison.most_for(usual, part == "settling", longest)
         try:
-            with (
-                self._trials.stopwatch.on(part),
-                limit.ending(comparison.most_for(usual) if is_b else math.inf),
-            ):
+            with self._trials.stopwatch.on(part), limit.ending(most):
                 steps = worker.steps(count, timeout=timeout)
         except BudgetOver:
             if limit.over:
                 raise
             self.close()
-            raise TrialFailed(comparison.impatient(part == "timing", usual)) from None
+            raise TrialFailed(why) from None
         if is_b:
             comparison.waited(limit.clock() - began - usual)
         if any(step.new_model for step in steps):
@@ -280,8 +286,11 @@ class LiveBench:
         self._ends.note_tail(worker.plan, ended.rest)
 
     def _fastest_cycle(self, steps: Sequence[Step]) -> float:
-        cycle = self._rhythm.cycle
-        return min(fmean(s.seconds for s in steps[at : at + cycle]) for at in range(0, len(steps), cycle))
+        """Seconds of one of its steps; 0 if an evaluation or a new epoch came in every one."""
+        each = self._rhythm.cycle
+        cycles = [steps[at : at + each] for at in range(0, len(steps), each)]
+        regular = [cycle for cycle in cycles if all(map(self._rhythm.regular, cycle))]
+        return min((fmean(step.seconds for step in cycle) for cycle in regular), default=0.0)
 
 
 def _of_this_training(steps: Sequence[Step]) -> int:

@@ -31,7 +31,7 @@ class Sliding:
 
     @classmethod
     def of(cls, stride: Any, padding: Any, dilation: Any, groups: int) -> Sliding | None:
-        """From arguments of ``conv2d``; None if they are no numbers, as a padding of "same" is none."""
+        """From arguments of ``conv2d``; None unless all are numbers: padding "same" is not."""
         moves, around, apart = map(_two, (stride, 0 if padding == "valid" else padding, dilation))
         if moves is None or around is None or apart is None:
             return None
@@ -56,9 +56,8 @@ def may_be_product(convolution: Conv2d) -> bool:
     weight = (0, convolution.in_channels // convolution.groups, *convolution.kernel_size)
     if sliding is None:
         return False
-    longer = _WIDTH if weight[3] > weight[2] else _HEIGHT
-    oblong = weight[2] != weight[3]
-    return _makes_patches(weight, sliding) or (oblong and _may_span(longer, weight, sliding))
+    spans = (weight[2 + axis] > 1 and _may_span(axis, weight, sliding) for axis, _ in _AXES)
+    return _makes_patches(weight, sliding) or (weight[2] != weight[3] and any(spans))
 
 
 def _makes_patches(weight: Sequence[int], sliding: Sliding) -> bool:

@@ -106,5 +106,5 @@ def starts_after(plan: Plan) -> int:
 
 
 def slow_to_set_up(plan: Plan) -> frozenset[str]:
-    """Those of its techniques that are. Tests have others, which the catalogue does not know."""
+    """The plan's techniques that are slow to set up; names that the catalogue does not know are left out."""
     return frozenset(name for name in plan.techniques if name in CATALOG and CATALOG[name].slow_to_set_up)

@@ -1,4 +1,4 @@
-"""2-d convolutions whose kernels move along no axis or only one, computed as matrix products, on a CPU.
+"""2-d convolutions of patches, or over whole lines of their input, computed in simpler ways, on a CPU.
 
 What it does: a kernel that moves by its own size (the patches of a vision transformer) becomes one matrix
 product; one that spans the width or the height of its input (words of a text CNN, electrodes of a network
@@ -26,8 +26,9 @@ from ..internals.other_functions import script_as
 from ..seams import Call
 from ..training import Training
 from .base import Technique
-from .support.multiplied_convolutions import Convolution, Layouts
+from .support.multiplied_convolutions import Convolution, Layouts, laid_out
 
+_NONE = "no convolution of few channels has a kernel that moves by its size or spans its input"
 _ARGUMENTS = 7  # of conv2d
 _COMPILE = "compile"  # the technique
 _KNOWN = "products"  # in Training.kept
@@ -35,7 +36,7 @@ _KNOWN = "products"  # in Training.kept
 
 class MatmulConvolutions(Technique):
     name = "matmul_convolutions"
-    summary = "convolutions over patches, or over whole lines of their input, as matrix products, on a CPU"
+    summary = "convolutions of patches as matrix products, over whole lines as 1-d convolutions, on a CPU"
     layer = "application"
     risk = "exact"
     scope = "live"
@@ -54,7 +55,7 @@ class MatmulConvolutions(Technique):
         if not facts.on_cpu:
             reasons.append("the training is not on the CPU")
         if not any(root.products for root in seen.roots):
-            reasons.append("no convolution of few channels makes patches or spans its input")
+            reasons.append(_NONE)
         if "compile" in seen.uses or any(root.compiled for root in seen.roots):
             reasons.append("the script compiles its model")
         return reasons
@@ -74,7 +75,7 @@ class MatmulConvolutions(Technique):
                     self._others += 1
                     return original(*args, **kwargs)
                 self._calls += 1
-                return called.multiplied(torch).contiguous(memory_format=layout)
+                return laid_out(called.multiplied(torch), layout)
 
             script_as(torch, conv2d, original)
             return conv2d
@@ -87,25 +88,25 @@ class MatmulConvolutions(Technique):
             self._undo.pop()()
 
     def proof(self, training: Training) -> Proof:
-        """Counts the convolutions computed as products; it counts for nothing if one once differed from
-        torch's. A compiled model has code of its own, and nothing is left to do.
+        """Counts the convolutions computed more simply. It has no effect that counts if one of them differed
+        from torch's. A compiled model has code of its own, and nothing is left to do.
         """
-        evidence = f"{self._calls} convolutions as products, {self._others} by torch"
+        evidence = f"{self._calls} convolutions computed more simply, {self._others} by torch"
         if self._layouts is not None and self._layouts.differing:
             shape = self._layouts.differing[0]
             return Proof(self.name, False, f"{evidence}; it gave other numbers for {shape}")
         if not self._calls and _COMPILE in training.forward_wrappers:
             return Proof(self.name, True, "the model is compiled, and has code of its own")
         if not self._calls:
-            evidence = "no convolution of few channels makes patches or spans its input"
+            evidence = _NONE
         return Proof(self.name, self._calls > 0, evidence)
 
     @classmethod
     def by_hand(cls, settings: Settings) -> str:
         return (
-            "# patches: a convolution whose stride is its kernel's size\n"
+            "# patches: a convolution whose stride is its kernel's size; now (batch, patches, channels)\n"
             "patches = F.unfold(x, conv.kernel_size, stride=conv.stride).transpose(1, 2)\n"
             "x = F.linear(patches, conv.weight.flatten(1), conv.bias)\n"
-            "# words of a text: Conv2d(1, channels, (k, width)) over (batch, 1, length, width)\n"
+            "# words of a text: Conv2d(1, channels, (k, width)); the result has no last axis\n"
             "x = F.conv1d(x.squeeze(1).transpose(1, 2), conv.weight.squeeze(1).transpose(1, 2), conv.bias)"
         )
