@@ -155,6 +155,7 @@ CASES_WITH_AMX = (
     Case("matmul_precision", "products", GAIN, "matrix instructions multiply bfloat16, not float32"),
     Case("matmul_precision", "small_layers 8", NO_GAIN, "such small products do not go to oneDNN"),
     Case("bf16", "products", GAIN, "matrix instructions multiply bfloat16, not float32"),
+    Case("bf16", "text_cnn", NO_GAIN, "oneDNN is slow in bfloat16 for kernels of one channel"),
     Case(
         *("matmul_convolutions", "text_cnn", GAIN, "beside bf16, which is slow for kernels of one channel"),
         beside=Plan({"bf16": {}}),

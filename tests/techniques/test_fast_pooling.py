@@ -13,7 +13,6 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from hasten.inside.process.native_code import CannotCompile
 from hasten.inside.techniques.fast_pooling import FastPooling
@@ -30,6 +29,7 @@ from hasten.testing.technique_contract import (
 from hasten.testing.workbench import pooled_cnn, workbench
 
 from .made_up import facts, root
+from .watched_calls import CALLS
 
 LAST = torch.channels_last
 PLAN = Plan({"channels_last": {}, "fast_pooling": {}})
@@ -188,37 +188,15 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return seen
 
 
-def forward_derivative() -> object:
-    return torch.func.jvp(lambda x: F.max_pool2d(x, 2), (USUAL,), (USUAL,))
-
-
-def per_sample() -> object:
-    return torch.func.vmap(lambda x: F.max_pool2d(x[None], 2))(USUAL)
-
-
-def scripted() -> object:
-    return torch.jit.script(nn.MaxPool2d(2))(USUAL)
-
-
-def traced() -> object:
-    made: Any = torch.jit.trace
-    return made(nn.MaxPool2d(2), USUAL, check_trace=False)(USUAL)
-
-
-def counted_operations() -> object:
-    with FlopCounterMode(display=False):
-        return F.max_pool2d(USUAL, 2)
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-@pytest.mark.parametrize("call", [forward_derivative, per_sample, scripted, traced, counted_operations])
-def test_what_must_see_the_call_does(call: Callable[[], object], counted: list[bool]) -> None:
-    expected = call()
+@pytest.mark.parametrize("call", CALLS)
+def test_what_must_see_the_call_does(call: Callable[[Any, Any], object], counted: list[bool]) -> None:
+    expected = call(nn.MaxPool2d(2), USUAL)
     with workbench(make_model=pooled_cnn) as bench:
         bench.switchboard.switch(PLAN)
         bench.train(1)
         counted.clear()
-        found = call()
+        found = call(nn.MaxPool2d(2), USUAL)
     assert not counted
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
 

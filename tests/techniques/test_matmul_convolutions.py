@@ -13,7 +13,6 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from hasten.inside.observing.product_convolutions import Sliding, form_of, may_be_product
 from hasten.inside.techniques.matmul_convolutions import MatmulConvolutions
@@ -29,6 +28,7 @@ from hasten.testing.technique_contract import (
 from hasten.testing.workbench import patch_cnn, workbench
 
 from .made_up import facts, root
+from .watched_calls import CALLS
 
 LAST = torch.channels_last
 NONE = "no convolution of few channels has a kernel that moves by its size or spans its input"
@@ -231,38 +231,16 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def forward_derivative() -> object:
-    return torch.func.jvp(lambda x: F.conv2d(x, WEIGHT, stride=4), (PICTURES,), (PICTURES,))
-
-
-def per_sample() -> object:
-    return torch.func.vmap(lambda x: F.conv2d(x[None], WEIGHT, stride=4))(PICTURES)
-
-
-def scripted() -> object:
-    return torch.jit.script(PATCHES)(PICTURES)
-
-
-def traced() -> object:
-    made: Any = torch.jit.trace
-    return made(PATCHES, PICTURES, check_trace=False)(PICTURES)
-
-
-def counted_operations() -> object:
-    with FlopCounterMode(display=False):
-        return PATCHES(PICTURES)
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-@pytest.mark.parametrize("call", [forward_derivative, per_sample, scripted, traced, counted_operations])
-def test_what_must_see_the_call_does(call: Callable[[], object], counted: list[str]) -> None:
-    expected = call()
+@pytest.mark.parametrize("call", CALLS)
+def test_what_must_see_the_call_does(call: Callable[[Any, Any], object], counted: list[str]) -> None:
+    expected = call(PATCHES, PICTURES)
     with workbench(make_model=patch_cnn) as bench:
         bench.switchboard.switch(PLAN)
         bench.train(1)
         assert counted
         counted.clear()
-        found = call()
+        found = call(PATCHES, PICTURES)
     assert not counted
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
 

@@ -35,6 +35,11 @@ def is_observed(torch: ModuleType) -> bool:
     return bool(modes is not None and modes()) or level >= 0
 
 
+def is_watched(torch: ModuleType) -> bool:
+    """Whether a trace, a transform or a mode must see what torch computes now: nothing may stand in for it."""
+    return torch.jit.is_tracing() or is_transformed(torch) or is_observed(torch)
+
+
 def script_as(torch: ModuleType, made: object, original: object) -> None:
     """Let torch.jit compile calls of ``made`` as those of ``original``, if it knows this as its own."""
     known: Any = torch.jit._builtins

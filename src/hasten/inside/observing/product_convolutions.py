@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from torch.nn import Conv2d
 
 Form = Literal["patches", "spans width", "spans height"]
-MOST_CHANNELS = {"patches": 15, "spans width": 64, "spans height": 64}
-"""Of a group's input: with more of them, the usual kernels are as fast or faster."""
+_MOST_IN_PATCHES, _MOST_SPANNED = 15, 64  # channels of a group's input: with more, torch is as fast
 _WIDTH, _HEIGHT = 1, 0
 _AXES: tuple[tuple[int, Form], ...] = ((_WIDTH, "spans width"), (_HEIGHT, "spans height"))
 
@@ -67,13 +66,13 @@ def _makes_patches(weight: Sequence[int], sliding: Sliding) -> bool:
         and sliding.padding == (0, 0)
         and sliding.dilation == (1, 1)
         and sliding.groups == 1
-        and weight[1] <= MOST_CHANNELS["patches"]
+        and weight[1] <= _MOST_IN_PATCHES
     )
 
 
 def _may_span(axis: int, weight: Sequence[int], sliding: Sliding) -> bool:
     unpadded = sliding.padding[axis] == 0 and sliding.dilation[axis] == 1
-    return unpadded and weight[1] <= MOST_CHANNELS[_AXES[1 - axis][1]]
+    return unpadded and weight[1] <= _MOST_SPANNED
 
 
 def _two(size: Any) -> tuple[int, int] | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ...internals.other_functions import is_observed, is_transformed
+from ...internals.other_functions import is_watched
 from ...process.native_code import CannotCompile, compiler, library
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _both(size: Any) -> tuple[Any, ...]:
 
 def fits(torch: ModuleType, pictures: Any) -> bool:
     """Whether the kernel can pool this. What a transform or a script's own mode looks at is left to torch."""
-    if torch.jit.is_tracing() or is_transformed(torch) or is_observed(torch):
+    if is_watched(torch):
         return False
     if type(pictures) is not torch.Tensor or pictures.dim() != 4 or pictures.device.type != "cpu":
         return False

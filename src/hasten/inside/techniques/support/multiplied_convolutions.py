@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ...internals.other_functions import is_observed, is_transformed
+from ...internals.other_functions import is_watched
 from ...observing.layout import is_channels_last
 from ...observing.product_convolutions import Form, Sliding, form_of
 
@@ -81,7 +81,7 @@ class Convolution:
 
 def fits(torch: ModuleType, pictures: Any, weight: Any) -> bool:
     """Whether these can be multiplied. What a transform or a script's own mode looks at is left to torch."""
-    if torch.jit.is_tracing() or is_transformed(torch) or is_observed(torch):
+    if is_watched(torch):
         return False
     usual = (torch.Tensor, torch.nn.Parameter)
     return (
