@@ -36,7 +36,7 @@ def is_observed(torch: ModuleType) -> bool:
 
 
 def is_watched(torch: ModuleType) -> bool:
-    """Whether a trace, a transform or a mode must see what torch computes now: nothing may stand in for it."""
+    """Whether a trace, a transform or a mode must see what torch computes now, and nothing else."""
     return torch.jit.is_tracing() or is_transformed(torch) or is_observed(torch)
 
 
