@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
 
@@ -156,3 +157,15 @@ def test_what_a_gain_has_made_small_is_not_tried_any_more() -> None:
     assert set(after.found.techniques) == {"dataset_in_ram"}
     (left,) = after.comparisons.left_out
     assert why_not_words(left.reasons[0]).startswith("waiting for data takes 0.5% of a run")
+
+
+def test_the_share_of_a_start_is_of_a_run_of_known_length() -> None:
+    """What comes around steps counts; on a GPU, where phases say nothing, the start is known as well."""
+    run = watched_run({"steps": 50.0, "evaluation": 30.0, "saving": 20.0}, epochs=1)
+    found = taking(data=0.1)
+    each = fmean(one.seconds for one in found.observation.steps)
+    seen = replace(found.observation, run=run, start_seconds=40 * each)
+    assert Bounds.seen(Facts(facts().machine, seen)).share_of_start(20) == pytest.approx(0.5)
+    faster = replace(Bounds.seen(Facts(facts().machine, replace(seen, run=None))), step=0.5)
+    assert faster.share_of_start(80) == pytest.approx(0.5)
+    assert Bounds().share_of_start(20) == 0

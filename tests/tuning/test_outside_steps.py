@@ -14,9 +14,11 @@ from hasten.records.reasons import WhyNot
 from hasten.records.result import Refused
 from hasten.records.trial import Trial, Unseen
 from hasten.report.reasons import reason_words, why_not_words
+from hasten.tuning.bounds import Bounds
 from hasten.tuning.candidate import Candidate
 from hasten.tuning.deadline import Deadline
 from hasten.tuning.outside_steps import divided
+from hasten.tuning.paying import ScriptLength
 from hasten.tuning.search import Search
 from tests.bench.made_up import candidate
 from tests.bench.paper_epochs import outside
@@ -400,3 +402,43 @@ def test_a_start_that_takes_longer_is_not_kept() -> None:
     bench = ScriptedBench({"early": 1.1, "fast": 0.7})
     search = search_over(bench)
     assert search.run([of("early", "start"), candidate("fast")]) == plan_of("fast")
+
+
+@pytest.mark.parametrize(
+    ("steps", "order"),
+    [
+        (None, ["fast", "other", "early"]),
+        (100, ["fast", "early", "other"]),
+        (2000, ["fast", "other", "early"]),
+    ],
+)
+def test_a_start_that_is_known_to_take_much_of_a_run_comes_early(steps: int | None, order: list[str]) -> None:
+    """Of 11 s a recommender's run spent 5 s on its start, and nothing that shortens it was ever reached."""
+    bench = ScriptedBench({"early": 0.6, "fast": 0.7, "other": 1.0})
+    search = search_over(bench, length=ScriptLength(steps), bounds=Bounds(start=50.0))
+    assert search.run([candidate("fast"), candidate("other"), of("early", "start")]) == plan_of(
+        "fast", "early"
+    )
+    assert [row.technique for row in search.tried] == order
+
+
+def test_it_waits_until_something_else_was_found() -> None:
+    bench = ScriptedBench({"early": 0.6, "idle": 1.0, "fast": 0.7, "slow": 1.2})
+    search = search_over(bench, length=ScriptLength(100), bounds=Bounds(start=50.0))
+    steps = [candidate("idle"), candidate("fast"), candidate("slow")]
+    assert search.run([of("early", "start"), *steps]) == plan_of("fast", "early")
+    assert [row.technique for row in search.tried] == ["idle", "fast", "early", "slow"]
+
+
+@pytest.mark.parametrize(("effect", "found"), [(0.5, ("fast", "rival")), (1.0, ("fast", "early"))])
+def test_a_shorter_start_keeps_nothing_out_that_shortens_steps(effect: float, found: tuple[str, ...]) -> None:
+    bench = ScriptedBench({"early": 0.6, "fast": 0.7, "rival": effect})
+    search = search_over(bench, length=ScriptLength(100), bounds=Bounds(start=50.0))
+    rival = candidate("rival", conflicts=("early",))
+    assert search.run([candidate("fast"), rival, of("early", "start")]) == plan_of(*found)
+    assert [row.technique for row in search.tried] == ["fast", "early", "rival", *_TWICE[effect]]
+    compared = next(row.against for row in search.tried if row.technique == "rival")
+    assert compared == plan_of("fast"), "the start is not in the way"
+
+
+_TWICE = {0.5: ["fast"], 1.0: []}  # what was kept for steps is judged again in combination with another

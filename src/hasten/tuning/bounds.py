@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 
 from ..causes.of_the_run import bound_of, breakdown
 from ..inside.techniques.base import Technique
@@ -27,12 +28,14 @@ _WAITS_TOO = ("evaluation", "first batches", "garbage")  # other parts in which 
 class Bounds:
     """Times of the ``phases`` of a ``step``, and of ``others``, parts of a run outside of steps, divided by
     its steps. The unit is the time of a plain step, so ``step`` is 1 at first. Empty if nothing is known.
-    ``in_background``: a loader's processes make batches while the phases run.
+    ``start``: of the run, in the same unit. ``in_background``: a loader's processes make batches while the
+    phases run.
     """
 
     phases: Mapping[str, float] = field(default_factory=dict)
     step: float = 1.0
     others: Mapping[str, float] = field(default_factory=dict)
+    start: float = 0.0
     in_background: bool = False
 
     @classmethod
@@ -40,12 +43,16 @@ class Bounds:
         """The bounds by what was seen of the watched script."""
         seen, run = facts.observation, breakdown(facts)
         in_steps = run.part("steps").seconds if run is not None else 0.0
-        if not facts.on_cpu or not seen.steps or (run is not None and not in_steps):
+        if not seen.steps or (run is not None and not in_steps):
             return cls()
+        start = seen.start_seconds / fmean(step.seconds for step in seen.steps)
+        if not facts.on_cpu:
+            return cls(start=start)
         phases = {name: max(_mean(seen, name), phase_share(seen, name)) for name in PHASES}
         others = {part.name: part.seconds / in_steps for part in run.parts} if run is not None else {}
         others.pop("steps", None)
-        return cls(phases, 1.0, others, any(loader.workers for loader in seen.training_loaders))
+        workers = any(loader.workers for loader in seen.training_loaders)
+        return cls(phases, 1.0, others, start, workers)
 
     def of(self, technique: type[Technique]) -> float | None:
         """The largest share of a run that the technique can save, 0 to 1; None if it is not known."""
@@ -60,6 +67,11 @@ class Bounds:
         taken = sum(self.phases.get(name, 0.0) for name in technique.phases)
         taken += sum(self.others.get(name, 0.0) for name in also)
         return min(1.0, taken / (self.step + sum(self.others.values())))
+
+    def share_of_start(self, steps: int) -> float:
+        """The share of a run of so many steps that its start takes, 0 to 1; 0 if nothing is known."""
+        around = sum(seconds for name, seconds in self.others.items() if name != "start")
+        return self.start / (self.start + steps * (self.step + around))
 
     def why_not(self, technique: type[Technique]) -> WhyNot | None:
         """Why it is not worth trying; None if it may be."""

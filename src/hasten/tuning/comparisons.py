@@ -108,6 +108,11 @@ class Comparisons:
     def seconds_left(self) -> float:
         return self._deadline.left
 
+    @property
+    def script_steps(self) -> int | None:
+        """Of the whole script; None until anything shows them."""
+        return self._length.steps
+
     def affords(self, a: Plan, b: Plan) -> bool:
         """Whether a comparison of the two fits into the time left, as far as is known; more may be granted
         where nothing was found.

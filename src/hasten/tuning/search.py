@@ -26,6 +26,7 @@ from .candidate import Candidate, rivals_of
 from .comparisons import TOGETHER, Comparisons
 from .other_settings import with_best_settings
 from .outside_steps import divided, grown_large, large, share_of_faster, too_long, weighed
+from .starts import is_for_start, left_out_alone, takes_long, with_room_for
 
 _LONGER = 2  # times as long as the first time, for a second try
 
@@ -39,7 +40,7 @@ class Search:
         self.found = BASELINE  # the plan so far
         self._by_itself = BASELINE  # what was found for other parts of a run
         self._steadying: set[str] = set()  # names of what is on from the start, before it has gained anything
-        self._put_off: list[Candidate] = []  # what shortens the start, while nothing else was found
+        self._starts: list[Candidate] = []  # what shortens the start, and was not tried yet
         self._slow: list[Candidate] = []  # what is slow to set up: its other settings are tried last
         self._catalog: dict[str, type[Technique]] = dict(CATALOG)
 
@@ -63,8 +64,9 @@ class Search:
         outside = self._tried_by_themselves(outside, [*climbing, *joint])
         self.found = BASELINE
         left = [candidate.technique.name for candidate in (*candidates, *outside)]
-        if not self._by_itself and self._are_starts_alone(left):
+        if not self._by_itself and left_out_alone(self.comparisons, left, self._catalog):
             climbing = []
+        self._starts = [one for one in climbing if is_for_start(one.technique.name, self._catalog)]
         self._steadying = {candidate.technique.name for candidate in steadying}
         for fitting in self._fitting_each_other(BASELINE, steadying):
             self.found = self.found.adding(fitting.technique.name, fitting.options[0])
@@ -86,8 +88,8 @@ class Search:
         for candidate in (*steadying, *late_settings):
             self.found = with_best_settings(self.comparisons, self.found, candidate, self._catalog)
         self._join(outside)
-        self._try_put_off()
-        if self._are_starts_alone(list(self.found.techniques)):
+        self._try_starts()
+        if left_out_alone(self.comparisons, list(self.found.techniques), self._catalog):
             self.found = BASELINE
         self.comparisons.name_budgets(self.found)
         return self.found
@@ -146,26 +148,18 @@ class Search:
             why = too_long(self.comparisons, self.found, fitted)
             self.comparisons.leave_out(candidate.technique.name, why)
 
-    def _are_starts_alone(self, names: Sequence[str]) -> bool:
-        alone = all(map(self._is_for_start, names))
-        for name in names if alone else ():
-            self.comparisons.leave_out(name, WhyNot("only the start"))
-        return alone
-
     @property
     def _has_found_any(self) -> bool:
         return bool(self._by_itself) or not self._steadying.issuperset(self.found.techniques)
 
-    def _try_put_off(self) -> None:
+    def _try_starts(self) -> None:
         """By now it is known whether anything else is in the plan."""
-        for candidate in self._put_off:
-            if not self.found:
+        starts, self._starts = self._starts, []
+        for candidate in starts:
+            if not (self.found or self._by_itself):
                 self.comparisons.leave_out(candidate.technique.name, WhyNot("only the start"))
             elif (fitted := self._worth_trying(candidate)) is not None:
                 self._try(fitted, self.comparisons.seconds_left)
-
-    def _is_for_start(self, name: str) -> bool:
-        return self._catalog[name].parts == ("start",)
 
     def _climb(self, climbing: Sequence[Candidate], then: int) -> list[list[str]]:
         """Try one after another; returns what each adopted, except for starts: these are the same in any
@@ -176,20 +170,23 @@ class Search:
         unsure: list[Candidate] = []
         for position, candidate in enumerate(climbing):
             to_do = sum(one.weight for one in climbing[position:]) + then
+            if self._has_found_any and takes_long(self.comparisons, self._bounds):
+                self._try_starts()
             rivals = rivals_of(candidate, unsure, self.tried, self.found, self._catalog)
             due = rivals if candidate.technique.scope == "live" else unsure
             adopted += self._try_again(due, to_do)
             unsure = [one for one in unsure if one not in due]
             if candidate.technique.name in self.found.techniques:
                 continue
-            if self._is_for_start(candidate.technique.name) and not self._has_found_any:
-                self._put_off.append(candidate)
-                continue
+            if is_for_start(candidate.technique.name, self._catalog):
+                if candidate not in self._starts or not self._has_found_any:
+                    continue
+                self._starts.remove(candidate)
             fitted = self._worth_trying(candidate)
             if fitted is None:
                 continue
             names = self._try(fitted, self.comparisons.seconds_left * candidate.weight / to_do)
-            adopted.append([name for name in names if not self._is_for_start(name)])
+            adopted.append([name for name in names if not is_for_start(name, self._catalog)])
             if not names and candidate.is_cheap:
                 unsure.append(fitted)
         adopted += self._try_again(unsure, then)
@@ -201,7 +198,7 @@ class Search:
         if small is not None:
             self.comparisons.leave_out(candidate.technique.name, small)
             return None
-        return self._fitted(self.found, candidate)
+        return self._fitted(with_room_for(candidate, self.found, self._catalog), candidate)
 
     def _try_again(self, unsure: Sequence[Candidate], then: int) -> list[list[str]]:
         """Try those for which there is a reason and that can still join the plan, as long as there is time;
@@ -275,7 +272,8 @@ class Search:
         """Adopt the best of the candidate's winning options, or the first if it is slow to set up: what gains
         with it comes before its other settings. Returns what is new in the plan.
         """
-        name, plan, bounds, best_upper = candidate.technique.name, self.found, self._bounds, KEEP_BELOW
+        plan = with_room_for(candidate, self.found, self._catalog)
+        name, bounds, best_upper = candidate.technique.name, self._bounds, KEEP_BELOW
         for number, settings in enumerate(candidate.options):
             wanted = candidate.added_to(plan, number)
             if not self.comparisons.affords(plan, wanted):

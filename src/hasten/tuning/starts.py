@@ -1,0 +1,44 @@
+"""Techniques that shorten the start of a run alone: they save seconds of a run, however long.
+
+They are worth nothing by themselves, so they wait until something else was found; they come early where the
+start is known to take a good part of a run; and they keep out nothing that shortens steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..inside.techniques.exclusion import Catalog, Exclusion
+from ..records.plan import Plan
+from ..records.reasons import WhyNot
+from .bounds import Bounds
+from .candidate import Candidate
+from .comparisons import Comparisons
+from .outside_steps import GROWN_SHARE
+
+
+def is_for_start(name: str, catalog: Catalog) -> bool:
+    return catalog[name].parts == ("start",)
+
+
+def left_out_alone(comparisons: Comparisons, names: Sequence[str], catalog: Catalog) -> bool:
+    """Whether these shorten nothing but the start; then it is kept why they are left out."""
+    alone = all(is_for_start(name, catalog) for name in names)
+    for name in names if alone else ():
+        comparisons.leave_out(name, WhyNot("only the start"))
+    return alone
+
+
+def takes_long(comparisons: Comparisons, bounds: Bounds) -> bool:
+    """Whether starting is known to take a good part of a run."""
+    steps = comparisons.script_steps
+    return steps is not None and bounds.share_of_start(steps) >= GROWN_SHARE
+
+
+def with_room_for(candidate: Candidate, plan: Plan, catalog: Catalog) -> Plan:
+    """``plan`` without what shortens the start alone and excludes the candidate, which shortens steps."""
+    if is_for_start(candidate.technique.name, catalog):
+        return plan
+    alone = (plan.only({name}) for name in plan.techniques if is_for_start(name, catalog))
+    excluding = [one for one in alone if isinstance(candidate.fitting(one, catalog), Exclusion)]
+    return plan.only(set(plan.techniques).difference(*(one.techniques for one in excluding)))
