@@ -422,6 +422,22 @@ def test_a_start_that_is_known_to_take_much_of_a_run_comes_early(steps: int | No
     assert [row.technique for row in search.tried] == order
 
 
+@pytest.mark.parametrize(
+    ("other", "order"), [(fresh("other"), ["early", "other"]), (candidate("other"), ["other"])]
+)
+def test_less_of_a_run_is_enough_before_what_needs_processes(other: Candidate, order: list[str]) -> None:
+    """Threads and processes took the budget that was left, and a start of 13% of the run stayed as it was."""
+    bench = ScriptedBench({"early": 0.6, "fast": 0.7, "other": 1.0})
+    search = search_over(bench, length=ScriptLength(450), bounds=Bounds(start=40.0))
+    search.run([candidate("fast"), other, fresh("last"), of("early", "start")])
+    assert [row.technique for row in search.tried] == [
+        "fast",
+        *order,
+        *(["early"] if len(order) == 1 else []),
+        "last",
+    ]
+
+
 def test_it_waits_until_something_else_was_found() -> None:
     bench = ScriptedBench({"early": 0.6, "idle": 1.0, "fast": 0.7, "slow": 1.2})
     search = search_over(bench, length=ScriptLength(100), bounds=Bounds(start=50.0))

@@ -19,9 +19,9 @@ from ..records.thresholds import LARGE_SHARE, LEAST_SHARE
 from ..records.whole_run import Breakdown, breakdown_of
 from .bounds import Bounds
 from .candidate import Candidate
+from .outside_steps import LARGE_START
 
 NOT_NAMED = "--only names others"
-_LARGE_START = 0.05  # of a run: what shortens starts is tried early then
 _UNCLEAR = ("epoch turns", "other")
 _SURE = {"first batches", "garbage", *_UNCLEAR}  # other parts may not be recognised
 
@@ -61,7 +61,7 @@ def choose(
     ruled = {*names, *(ruled_out or ())}
     carried = {one.name: _carried(one, facts, risk, ruled) for one in accepted}
     shares = {technique.name: share_of(technique, facts) for technique in accepted}
-    early = {name for name, share in shares.items() if (share or 0.0) >= _LARGE_START}
+    early = {name for name, share in shares.items() if (share or 0.0) >= LARGE_START}
     in_turn = sorted(accepted, key=lambda one: _turn(one, causes, any(carried[one.name])))
     candidates = [
         _candidate(one, facts, _within(risk, one, facts), carried[one.name], names, shares[one.name])

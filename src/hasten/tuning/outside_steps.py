@@ -22,6 +22,7 @@ from .candidate import Candidate
 from .comparisons import Comparisons
 
 GROWN_SHARE = 0.15  # of a run whose steps have become faster, or are too slow to compare all that helps them
+LARGE_START = 0.05  # of a run: what shortens starts comes before what needs whole processes
 _TO_LOOK = 0.1  # of the time left, for a part that may not occur at all
 _LOOKED = 1 / 3  # of a comparison's time, for a part that is known to
 

@@ -26,7 +26,7 @@ from .candidate import Candidate, rivals_of
 from .comparisons import TOGETHER, Comparisons
 from .other_settings import with_best_settings
 from .outside_steps import divided, grown_large, large, share_of_faster, too_long, weighed
-from .starts import is_for_start, left_out_alone, takes_long, with_room_for
+from .starts import due_before, is_for_start, left_out_alone, with_room_for
 
 _LONGER = 2  # times as long as the first time, for a second try
 
@@ -170,7 +170,7 @@ class Search:
         unsure: list[Candidate] = []
         for position, candidate in enumerate(climbing):
             to_do = sum(one.weight for one in climbing[position:]) + then
-            if self._has_found_any and takes_long(self.comparisons, self._bounds):
+            if self._has_found_any and due_before(candidate, self.comparisons, self._bounds):
                 self._try_starts()
             rivals = rivals_of(candidate, unsure, self.tried, self.found, self._catalog)
             due = rivals if candidate.technique.scope == "live" else unsure

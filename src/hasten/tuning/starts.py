@@ -14,7 +14,7 @@ from ..records.reasons import WhyNot
 from .bounds import Bounds
 from .candidate import Candidate
 from .comparisons import Comparisons
-from .outside_steps import GROWN_SHARE
+from .outside_steps import GROWN_SHARE, LARGE_START
 
 
 def is_for_start(name: str, catalog: Catalog) -> bool:
@@ -29,10 +29,13 @@ def left_out_alone(comparisons: Comparisons, names: Sequence[str], catalog: Cata
     return alone
 
 
-def takes_long(comparisons: Comparisons, bounds: Bounds) -> bool:
-    """Whether starting is known to take a good part of a run."""
+def due_before(candidate: Candidate, comparisons: Comparisons, bounds: Bounds) -> bool:
+    """Whether starting is known to take so much of a run that what shortens it comes first: less of a run
+    is enough where the candidate needs processes, too.
+    """
+    least = GROWN_SHARE if candidate.technique.scope == "live" else LARGE_START
     steps = comparisons.script_steps
-    return steps is not None and bounds.share_of_start(steps) >= GROWN_SHARE
+    return steps is not None and bounds.share_of_start(steps) >= least
 
 
 def with_room_for(candidate: Candidate, plan: Plan, catalog: Catalog) -> Plan:
