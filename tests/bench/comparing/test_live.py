@@ -187,7 +187,7 @@ def test_what_comes_after_each_end_of_a_short_script_is_compared_in_the_next() -
 def test_no_abba_block_spans_two_workers() -> None:
     """Each worker has a speed of its own, and each script lasts for an ABBA block and a half."""
     trials = PaperTrials(
-        speeds=(0.01, 0.02, 0.04, 0.08, 0.16, 0.32), effects={"bf16": 0.5}, length=17 + 6 * BLOCK + 5
+        speeds=(0.01, 0.02, 0.03, 0.04, 0.06, 0.09), effects={"bf16": 0.5}, length=17 + 6 * BLOCK + 5
     )
     trial = bench_over(trials).compare(BASELINE, FAST, 0.0)
     assert trial.failure is None
@@ -447,16 +447,21 @@ def test_what_is_many_times_slower_is_dropped_before_a_block_is_over(times: floa
     assert sum(int(entry.split(" x ")[1]) for entry in trials.log if entry.startswith("bf16")) == 6 * cycle
 
 
-@pytest.mark.parametrize(("times", "measured"), [(5.0, True), (9.0, False), (40.0, False)])
-def test_steps_of_a_second_are_looked_at_one_by_one(times: float, measured: bool) -> None:
-    """A text CNN's convolutions took 9 times as long channels last, and 35 times in bfloat16: minutes."""
-    trials = PaperTrials(speeds=(0.5,), effects={"bf16": times})
+@pytest.mark.parametrize(
+    ("speed", "times", "measured"),
+    [(0.5, 5.0, True), (0.5, 9.0, False), (0.5, 40.0, False), (0.2, 15.0, False)],
+)
+def test_steps_of_a_second_are_looked_at_one_by_one(speed: float, times: float, measured: bool) -> None:
+    """A text CNN's convolutions took 9 times as long channels last, and 35 times in bfloat16: minutes. A
+    ResNet's took 15 times as long in float16, 3 s a step: 40 s were waited.
+    """
+    trials = PaperTrials(speeds=(speed,), effects={"bf16": times})
     trial = bench_over(trials).compare(BASELINE, FAST, 1e9)
     if measured:
         assert trial.ratio is not None
         return
     assert trial.failure == f"about {times:.0f} times slower: one block was enough to see it"
-    assert [entry for entry in trials.log if entry.startswith("bf16")] == ["bf16 x 1", "bf16 x 2"]
+    assert [entry for entry in trials.log if entry.startswith("bf16")] == ["bf16 x 1", "bf16 x 1"]
 
 
 @pytest.mark.parametrize(

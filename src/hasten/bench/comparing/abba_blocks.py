@@ -18,7 +18,7 @@ LEAST_ABBA_BLOCKS, _LEAST_IF_FEW = 5, 3  # few: steps are slow, or the script ha
 MOST_ABBA_BLOCKS = 24
 HOPELESS, _HOPELESS_IF_LONG = 10.0, 6.0  # times slower
 _LONG_SECONDS = 1.0  # of a step: other programs do not make it several times as long
-_LONG_WAIT = 3.0  # seconds for one cycle
+_LONG_WAIT = 1.0  # seconds for one cycle of a hopeless plan
 _SHORT_RUN = 5.0  # seconds: a set-up of so many is always waited for
 _LEAST_LOOK = 20.0  # seconds in which a first step may set up something small
 

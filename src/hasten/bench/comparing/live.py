@@ -233,14 +233,15 @@ class LiveBench:
         return block
 
     def _settle(self, worker: Worker, comparison: Comparison, is_b: bool) -> None:
-        """Untimed steps. b is given up if it is hopeless in the first of them and in those that follow."""
-        first = comparison.settles_in(self._settling) if is_b else self._settling
+        """Untimed steps. b is given up if it is hopeless in the first of them and in as many that follow."""
+        first, left = comparison.settles_in(self._settling) if is_b else self._settling, self._settling
         steps = self._trained(worker, first, "settling", comparison, is_b)
-        hopeless = is_b and comparison.hopeless(self._fastest_cycle(steps))
-        if hopeless or first < self._settling:
-            steps = self._trained(worker, self._settling - first or first, "settling", comparison, is_b)
-        if hopeless:
+        if is_b and comparison.hopeless(self._fastest_cycle(steps)):
+            left -= first
+            steps = self._trained(worker, first, "settling", comparison, is_b)
             comparison.give_up(self._fastest_cycle(steps))
+        if left > first:
+            self._trained(worker, left - first, "settling", comparison, is_b)
 
     def _trained(
         self, worker: Worker, count: int, part: Part, comparison: Comparison, is_b: bool
