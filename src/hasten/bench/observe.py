@@ -88,7 +88,7 @@ def observe(
             seen = replace(over.ended.observation, rest=over.ended.rest)
     rhythm = rhythm_of(watched, in_all)
     if seen.run is not None:
-        rhythm = replace(rhythm, epoch_steps=seen.run.epoch_steps)
+        rhythm = replace(rhythm, epoch_steps=seen.run.epoch_steps, planned_steps=seen.run.planned_steps)
         if worker.protection == "overlay":
             seen = replace(seen, run=_told_elsewhere(seen.run, trials))
     counted = in_unit(watched, rhythm)

@@ -39,12 +39,13 @@ class SeenProcess:
 @dataclass(frozen=True)
 class RunLength:
     """How long a run with these arguments is. ``steps`` in all and ``epoch_steps`` in each epoch, None if
-    not known. ``source`` of what is known: "seen" to the script's end, or the "loader".
+    not known. ``source`` of what is known: "seen" to the script's end, the "loops" around its steps, or the
+    "loader".
     """
 
     steps: int | None = None
     epoch_steps: int | None = None
-    source: Literal["", "seen", "loader"] = ""
+    source: Literal["", "seen", "loops", "loader"] = ""
 
     @property
     def epochs(self) -> int | None:
@@ -62,13 +63,14 @@ comes after the last step: a last evaluation, saving, the end of the process.
 """
 
 Assumed = Literal[
-    "length by loader", "ends unseen", "ends seen once", "ends as plain", "ends of other plans", "rehearsed",
-    "epochs cut short", "same samples",
+    "length by loader", "length by loops", "ends unseen", "ends seen once", "ends as plain",
+    "ends of other plans", "rehearsed", "epochs cut short", "same samples",
 ]  # fmt: skip
 """What a forecast assumes:
 
-"length by loader": an epoch is one pass over its loader. "ends unseen": nothing came between epochs while it
-was watched; what may come is not in the numbers. "ends seen once": what comes between epochs takes as long
+"length by loader": an epoch is one pass over its loader. "length by loops": training goes on to the end of
+the loops around its steps, and no other follows. "ends unseen": nothing came between epochs while it was
+watched; what may come is not in the numbers. "ends seen once": what comes between epochs takes as long
 each time. "ends as plain": it takes as long under the plan, where no process was seen to do it twice. "ends
 of other plans": it was timed under other plans than this one. "rehearsed": the plan's ranks were rehearsed,
 which the first run under it does. "epochs cut short": what comes between epochs was timed in short ones, and

@@ -64,6 +64,7 @@ class WatchedRun:
     failure: str = ""  # how the script failed, if it did after enough had been seen
     saved_elsewhere: str = ""
     rollouts: int = 0  # runs of passes in eval mode that collected what was trained on next
+    planned_steps: int | None = None  # of the whole run, as the loops around a step say; None: they do not
 
     def part(self, name: str) -> Part:
         """The part of that name; empty if none was seen."""

@@ -125,6 +125,7 @@ def _notes(observation: Observation, run: WatchedRun, breakdown: Breakdown, boun
     if breakdown.basis == "run":
         return unseen
     once = [f"The run's start took {_seconds(run, 'start')}, once."]
+    once += _run_ahead(observation, run)
     if breakdown.basis == "epochs":
         stay = [_WORKERS_STAY] if observation.first_epoch_alone else []
         return [*unseen, *once, *stay, _PER_EPOCH]
@@ -134,6 +135,14 @@ def _notes(observation: Observation, run: WatchedRun, breakdown: Breakdown, boun
         else [f"hasten waits for the end of an epoch if it comes within {seconds_words(bound)}."]
     )
     return [*once, *_epoch_ahead(observation, run), _not_come_to(run), *waited]
+
+
+def _run_ahead(observation: Observation, run: WatchedRun) -> list[str]:
+    """How long the steps of the whole run will take, if its loops say how many there are."""
+    if run.planned_steps is None:
+        return []
+    seconds = seconds_words(run.planned_steps * step_seconds(observation))
+    return [f"The loops around a step go on to step {run.planned_steps:,}: about {seconds} of steps in all."]
 
 
 def _epoch_ahead(observation: Observation, run: WatchedRun) -> list[str]:
@@ -171,6 +180,7 @@ def run_json(run: WatchedRun | None) -> dict[str, Any] | None:
         "failure": run.failure or None,
         "epochs": run.epochs,
         "epoch_steps": run.epoch_steps,
+        "planned_steps": run.planned_steps,
         "parts": [_part_json(part, part.seconds / run.seconds if run.seconds else 0.0) for part in run.parts],
         "breakdown": {
             "basis": breakdown.basis,

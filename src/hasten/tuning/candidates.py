@@ -145,11 +145,14 @@ def share_of(technique: type[Technique], facts: Facts) -> float | None:
 
 
 def _share_of_start(seen: Observation, breakdown: Breakdown) -> float | None:
-    """An upper bound: a run has at least one epoch. None if less was seen."""
-    if breakdown.basis == "steps":
-        return None
+    """An upper bound, if nothing says how long a run is: it has at least one epoch. None if less was seen."""
     if breakdown.basis == "run":
         return breakdown.share("start")
+    steps, planned = breakdown.part("steps").count, seen.run.planned_steps if seen.run is not None else None
+    if planned and steps:
+        return seen.start_seconds / (seen.start_seconds + planned * breakdown.seconds / steps)
+    if breakdown.basis == "steps":
+        return None
     return seen.start_seconds / (seen.start_seconds + breakdown.seconds)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -30,7 +31,8 @@ def forecast_of(
         return None
     if not result.nproc:  # only one of the ranks that the script starts itself was watched
         ends = with_observed(ends, seen)
-    length = length_of(seen, None if ends.varies else ends.script_steps, ends.turns_every, result.nproc or 1)
+    steps, reach = (None, math.inf) if ends.varies else (ends.script_steps, ends.reach)
+    length = length_of(seen, steps, ends.turns_every, result.nproc or 1, reach)
     between, slower = between_of(ends, result.plan, length.steps), slower_of(result, trial)
     found = forecast(
         Measured(

@@ -134,6 +134,8 @@ def _assumed(seen: Measured, whole: bool) -> tuple[Assumed, ...]:
     found: list[Assumed] = []
     if seen.length.source == "loader":
         found.append("length by loader")
+    if seen.length.source == "loops":
+        found.append("length by loops")
     if not seen.turns_seen:
         found.append("ends unseen")
     between = [one for one in seen.between if not whole or one.in_run != 0]

@@ -13,20 +13,28 @@ _CONTRADICTED = 1.02  # times an epoch by its loader: if its end was not seen by
 
 
 def length_of(
-    observation: Observation, script_steps: int | None, ends_every: float | None = None, ranks: int = 1
+    observation: Observation,
+    script_steps: int | None,
+    ends_every: float | None = None,
+    ranks: int = 1,
+    reach: float = 0,
 ) -> RunLength:
     """``script_steps``: of the whole script, if a worker reached its end. ``ends_every``: steps between
     two ends of epochs that were seen. ``ranks`` that share the batches of a script that is distributed
-    itself.
+    itself. ``reach``: the most steps that a worker took, infinite if the loops do not tell how many come.
     """
     run = observation.run
     epoch = run.epoch_steps if run is not None else _epoch_steps(observation, ranks)
     if (epoch or 0) >= ENDLESS_STEPS:
         epoch = None
-    if epoch is not None and ends_every is not None and ends_every > _CONTRADICTED * epoch:
+    wrong = epoch is not None and ends_every is not None and ends_every > _CONTRADICTED * epoch
+    if wrong:
         epoch = None
     if script_steps:
         return RunLength(script_steps, epoch, "seen")
+    planned = run.planned_steps if run is not None else None
+    if planned is not None and planned >= reach and not wrong:
+        return RunLength(planned, epoch, "loops")
     return RunLength(None, epoch, "loader") if epoch is not None else RunLength()
 
 

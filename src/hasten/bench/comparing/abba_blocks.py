@@ -78,9 +78,10 @@ class Comparison:
             most = max(_LEAST_LOOK, HOPELESS * usual)
             why = f"more than {1 + int(most / usual)} times slower: its first steps were stopped"
             limits.append((most + longest, why))
-        if settling and self._new and self.timed.steps_in_all and self.step_seconds_a is not None:
-            run = max(_SHORT_RUN, self.timed.steps_in_all * self.step_seconds_a)
-            why = f"its set-up takes longer than the {self.timed.steps_in_all:,} steps of a run without it"
+        length = self.timed.steps_in_all or self.timed.planned_steps
+        if settling and self._new and length and self.step_seconds_a is not None:
+            run = max(_SHORT_RUN, length * self.step_seconds_a)
+            why = f"its set-up takes longer than the {length:,} steps of a run without it"
             limits.append((run + longest, why))
         least, why = min(limits)
         return usual + least, why

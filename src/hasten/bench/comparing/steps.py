@@ -51,6 +51,7 @@ class Rhythm:
     growth: Growth = NO_GROWTH  # of the time with the size of batches
     saves: int = 0
     epoch_steps: int | None = None  # that an epoch takes, where the script's loader says so
+    planned_steps: int | None = None  # of the whole script, where its loops say so
 
     @property
     def slow(self) -> bool:

@@ -43,6 +43,10 @@ class Place:
         path = frame.f_code.co_filename
         return self._is_ours(path) or path.startswith(self._loading)
 
+    def passes(self, frame: FrameType) -> bool:
+        """Whether its code is neither the script's nor that of a library which trains."""
+        return self._kind(frame) == _PASSED
+
     def of_caller(self) -> str:
         """ "train.py:12", the path from the working directory if it is below; "" if not found.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from ..observing.identify import compile_backends, describe_optimizer, describe_
 from ..observing.leftovers import Leftovers, Waits
 from ..observing.observer import Observer, RawStep
 from ..observing.place import Place
+from ..observing.planned_loops import loops_around, planned_steps
 from ..observing.processors import ProcessorsUsed
 from ..observing.remembered import Remembered
 from ..observing.run_parts import watch_parts
@@ -74,7 +76,8 @@ class Instruments:
     ) -> None:
         """``began``: when the script started, by ``observer.clock``."""
         self.training = training = Training(torch, seams, job.machine.available_bytes)
-        self.timeline = Timeline(began, Place(torch).of_caller) if job.closely else None
+        self._place = Place(torch)
+        self.timeline = Timeline(began, self._place.of_caller) if job.closely else None
         if self.timeline is not None:
             watch_parts(training, self.timeline)
         self.observer = Observer(on_step, self.timeline)
@@ -229,6 +232,15 @@ class Instruments:
             self.switchboard.switch(BASELINE)
         self.training.forget()
 
+    def _planned(self, steps: int, epoch_steps: int | None) -> int | None:
+        """Steps of the whole run, as the loops that we are in say."""
+        with suppress(Exception):  # whatever an object of the script's raises that is looked at
+            loader = self.training.torch.utils.data.DataLoader
+            return planned_steps(
+                loops_around(sys._getframe(1), self._place.passes, loader), steps, epoch_steps
+            )
+        return None
+
     def observation(
         self, steps: int, start_seconds: float, metrics: Mapping[str, float], over: str = ""
     ) -> Observation:
@@ -236,6 +248,8 @@ class Instruments:
         start of the process to the end of the first step; ``over``: how the script ended, as in ``exits``.
         """
         run = self.timeline.watched(ended=over == "completed") if self.timeline is not None else None
+        if run is not None and not over:
+            run = replace(run, planned_steps=self._planned(steps, run.epoch_steps))
         if over and self._waits is not None:
             self.hooks.loaders.look_at_sampling()
         torch, training = self.training.torch, self.training

@@ -1,0 +1,247 @@
+"""What the loops around a step say of a run's length, and when they say nothing."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType, SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from hasten.inside.observing.planned_loops import (
+    LOADER,
+    OTHER,
+    Around,
+    Loop,
+    loops_around,
+    planned_steps,
+)
+
+LOADER_OF_SIX = DataLoader(TensorDataset(torch.zeros(12, 1)), batch_size=2)
+
+
+def seen(tmp_path: Path, source: str, **names: Any) -> list[Around]:
+    """The loops around each ``step()`` of a script."""
+    path, found = tmp_path / "train.py", list[Around]()
+    path.write_text(textwrap.dedent(source))
+
+    def step() -> None:
+        caller: FrameType | None = sys._getframe(1)
+        found.append(loops_around(caller, lambda frame: frame.f_code.co_filename != str(path), DataLoader))
+
+    space = {"__name__": "__main__", "step": step, "loader": LOADER_OF_SIX, "DataLoader": DataLoader, **names}
+    exec(compile(path.read_text(), str(path), "exec"), space)
+    return found
+
+
+def test_epochs_around_a_loader_in_other_functions(tmp_path: Path) -> None:
+    """As most tutorials have it."""
+    found = seen(
+        tmp_path,
+        """
+        def train(args, model, train_loader):
+            for batch_idx, (data,) in enumerate(train_loader):
+                step()
+
+        def main():
+            args = argparse.Namespace(epochs=3)
+            for epoch in range(1, args.epochs + 1):
+                train(args, None, loader)
+
+        main()
+        """,
+        argparse=argparse,
+    )
+    assert len(found) == 18
+    assert found[0] == [Loop(3, 0), LOADER]
+    assert found[-1] == [Loop(3, 2), LOADER]
+    assert [planned_steps(one, taken, 6) for taken, one in enumerate(found, 1)] == [18] * 18
+
+
+class Progress:
+    """A progress bar, as tqdm's is."""
+
+    __module__ = "tqdm.std"
+
+    def __init__(self, iterable: Any, **_: Any) -> None:
+        self.iterable = iterable
+
+    def __iter__(self) -> Any:
+        return iter(self.iterable)
+
+
+@dataclass
+class Config:
+    epochs: int = 4
+
+
+class OfClass:
+    epochs = 4
+
+
+def tqdm(iterable: Any, **_: Any) -> Any:
+    return Progress(iterable)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "for epoch in range(4):",
+        "for epoch in range(0, 8, 2):",
+        "for epoch in tqdm(range(4), desc='epochs'):",
+        "for epoch in progress:",
+        "for epoch, _ in enumerate(range(4)):",
+        "for epoch in range(config.epochs):",
+        "for epoch in range(OfClass.epochs):",
+        "for epoch in range(made.epochs):",
+        "for epoch in range(space.train.epochs):",
+        "for epoch in range(words['train']['epochs']):",
+        "for epoch in range(start, start + epochs):",
+        "for epoch in range(steps // 6):",
+    ],
+)
+def test_the_commonest_ways_to_say_how_many_epochs(tmp_path: Path, header: str) -> None:
+    found = seen(
+        tmp_path,
+        f"""
+        {header}
+            for batch in tqdm(loader):
+                step()
+        """,
+        tqdm=tqdm,
+        progress=Progress(range(4)),
+        config=Config(),
+        OfClass=OfClass,
+        made=OfClass(),
+        space=SimpleNamespace(train=SimpleNamespace(epochs=4)),
+        words={"train": {"epochs": 4}},
+        start=3,
+        epochs=4,
+        steps=24,
+    )
+    assert [planned_steps(one, taken, 6) for taken, one in enumerate(found, 1)] == [24] * 24
+
+
+def test_a_trainers_loops(tmp_path: Path) -> None:
+    found = seen(
+        tmp_path,
+        """
+        class Trainer:
+            def __init__(self):
+                self.epochs, self.loader = 5, loader
+
+            def fit(self):
+                for self.epoch in range(self.epochs):
+                    self._epoch()
+
+            def _epoch(self):
+                for self.batch in self.loader:
+                    step()
+
+        Trainer().fit()
+        """,
+    )
+    assert found[7] == [Loop(5, 1), LOADER]
+    assert planned_steps(found[7], 8, 6) == 30
+
+
+def test_the_loops_of_reinforcement_learning_multiply(tmp_path: Path) -> None:
+    """Iterations, epochs of each, and minibatches of these."""
+    found = seen(
+        tmp_path,
+        """
+        for iteration in range(1, 11):
+            for epoch in range(4):
+                for start in range(0, 128, 32):
+                    step()
+        """,
+    )
+    assert planned_steps(found[0], 1, None) is None, "one turn says too little"
+    assert planned_steps(found[20], 21, None) == 160
+
+
+@pytest.mark.parametrize(("each", "planned"), [(1, 40), (2, 80), (5, 200)])
+def test_several_steps_in_each_turn(each: int, planned: int) -> None:
+    """Of a critic, for example."""
+    assert planned_steps([Loop(40, 9)], 10 * each, None) == planned
+
+
+def test_a_step_every_few_turns() -> None:
+    assert planned_steps([Loop(40, 7)], 2, None) == 10
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("around", "taken", "epoch_steps"),
+    [
+        ([], 10, 6),  # no loop
+        ([LOADER], 3, 6),  # a function that may be called again
+        ([OTHER, Loop(4, 0), LOADER], 3, 6),  # folds
+        ([Loop(4, 0), OTHER], 3, 6),  # whatever that is
+        ([Loop(4, 0), LOADER], 3, None),
+        ([Loop(4, 2), LOADER], 3, 6),  # of another training, or of fewer steps
+        ([Loop(4, 0), LOADER], 9, 6),
+        ([Loop(1000, 499)], 300, None),  # it began to train after a while
+        ([Loop(1000, 2)], 3, None),
+    ],
+)
+def test_what_is_not_sure_is_not_said(around: Around, taken: int, epoch_steps: int | None) -> None:
+    assert planned_steps(around, taken, epoch_steps) is None
+
+
+def test_a_pass_that_cannot_be_read_counts_once_it_agrees() -> None:
+    assert planned_steps([Loop(4, 1), OTHER], 9, 6) == 24
+    assert planned_steps([Loop(4, 1), OTHER], 3, 6) is None
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "while True:\n    step()\n    break",
+        "for epoch in epochs():\n    step()\n    break",
+        "for epoch in range(count()):\n    step()\n    break",
+        "for epoch in [1, 2, 3]:\n    step()\n    break",
+        "for epoch in range(properties.epochs):\n    step()\n    break",
+        "for epoch in range(4):\n    epoch = 'first'\n    step()\n    break",
+        "[step() for epoch in range(4)]",
+    ],
+)
+def test_what_would_have_to_be_called_is_not_read(tmp_path: Path, source: str) -> None:
+    class Properties:
+        calls = 0
+
+        @property
+        def epochs(self) -> int:
+            self.calls += 1
+            return 4
+
+    properties, called = Properties(), list[int]()
+
+    def count() -> int:
+        called.append(1)
+        return 4
+
+    epochs: Callable[[], Any] = lambda: iter(range(4))  # noqa: E731
+    found = seen(tmp_path, source, properties=properties, count=count, epochs=epochs)
+    assert found[0] == [OTHER]
+    assert properties.calls <= 1
+    assert len(called) <= 1
+
+
+def test_a_source_that_is_not_there_says_nothing() -> None:
+    found: list[Around] = []
+
+    def step() -> None:
+        found.append(
+            loops_around(sys._getframe(1), lambda frame: frame.f_code.co_filename != "<gone>", DataLoader)
+        )
+
+    exec(compile("for epoch in range(2):\n    step()", "<gone>", "exec"), {"step": step})
+    assert found[0] == [OTHER]
