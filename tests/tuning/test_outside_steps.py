@@ -446,6 +446,16 @@ def test_it_waits_until_something_else_was_found() -> None:
     assert [row.technique for row in search.tried] == ["idle", "fast", "early", "slow"]
 
 
+def test_what_was_tried_along_with_another_start_is_not_tried_again() -> None:
+    bench = ScriptedBench({"early": 0.6, "along": 0.9, "fast": 0.7})
+    search = search_over(bench, length=ScriptLength(100), bounds=Bounds(start=50.0))
+    early = replace(of("early", "start"), together_with=[plan_of("along")])
+    found = search.run([candidate("fast"), candidate("idle"), early, of("along", "start")])
+    assert found == plan_of("fast", "early", "along")
+    assert [row.technique for row in search.tried] == ["fast", "early", "idle"]
+    assert "along" not in {*why_not(search), *search.comparisons.untried}
+
+
 @pytest.mark.parametrize(("effect", "found"), [(0.5, ("fast", "rival")), (1.0, ("fast", "early"))])
 def test_a_shorter_start_keeps_nothing_out_that_shortens_steps(effect: float, found: tuple[str, ...]) -> None:
     bench = ScriptedBench({"early": 0.6, "fast": 0.7, "rival": effect})

@@ -156,6 +156,8 @@ class Search:
         """By now it is known whether anything else is in the plan."""
         starts, self._starts = self._starts, []
         for candidate in starts:
+            if candidate.technique.name in self.found.techniques:
+                continue
             if not (self.found or self._by_itself):
                 self.comparisons.leave_out(candidate.technique.name, WhyNot("only the start"))
             elif (fitted := self._worth_trying(candidate)) is not None:
