@@ -167,6 +167,13 @@ def test_other_programs_get_all_of_it_as_numbers() -> None:
     assert tune_json(NO_GAIN)["forecast"] is None
 
 
+def test_a_length_by_loops_is_an_assumption() -> None:
+    *_, line = said(replace(RUN, assumed=("length by loops",))).splitlines()
+    assert line == (
+        "  This assumes that training goes on to the end of the loops around its steps, and no other follows."
+    )
+
+
 def test_the_ends_of_epochs_are_named_once() -> None:
     assumed: tuple[Assumed, ...] = ("length by loader", "ends seen once", "ends as plain", "rehearsed")
     *_, line = said(replace(RUN, assumed=assumed)).splitlines()

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hasten.records.whole_run import Part, WatchedRun
 from hasten.report.console import open_console
 from hasten.report.terminal import print_tune
@@ -71,6 +73,20 @@ def test_what_was_seen_among_the_steps_is_told() -> None:
     assert both.startswith(
         "  Evaluation and saving were seen in the first 2 steps; how often they come is not "
     )
+
+
+@pytest.mark.parametrize("epochs", [0, 1])
+def test_how_far_the_loops_go_is_told_instead_of_what_is_unknown(epochs: int) -> None:
+    run = watched_run(epochs=epochs, start=1.0, steps=9.0)
+    said = (
+        "  The loops around a step go on to step 2,000: a run takes about 9001 s if all of it is like what "
+        "was seen. --whole watches to the end."
+    )
+    told = lines(replace(run, planned_steps=2000))
+    assert said in told
+    assert not [line for line in told if "number of epochs is not known" in line]
+    assert not [line for line in lines(run) if "loops around" in line]
+    assert run_json(replace(run, planned_steps=2000))["planned_steps"] == 2000  # type: ignore[index]
 
 
 def test_epochs_without_evaluation_say_so() -> None:

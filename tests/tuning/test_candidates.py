@@ -106,6 +106,8 @@ def run_of(ended_epochs: int, **seconds: float) -> WatchedRun:
         (run_of(1, steps=20.0), True),
         (run_of(1, steps=60.0), False),
         (run_of(0, steps=1.0), False),  # nobody knows how long a run is
+        (replace(run_of(0, steps=1.0), planned_steps=30), True),
+        (replace(run_of(1, steps=4.0), planned_steps=30), False),
     ],
 )
 def test_what_shortens_the_start_comes_last_unless_that_takes_much_of_a_run(
@@ -139,6 +141,9 @@ def test_it_never_comes_before_what_it_excludes() -> None:
         (run_of(1, steps=18.0), "start", 0.1),  # of two seconds, and a run has one epoch at least
         (run_of(1, steps=398.0), "start", "0.5%"),
         (run_of(0, steps=9.0), "start", None),
+        (replace(run_of(1, steps=18.0), planned_steps=11), "start", 0.01),  # each of 18 s
+        (replace(run_of(1, steps=18.0), planned_steps=12), "start", "0.9%"),
+        (replace(run_of(0, steps=9.0), planned_steps=2), "start", 0.1),
     ],
 )
 def test_what_takes_no_percent_of_a_run_is_not_tried(

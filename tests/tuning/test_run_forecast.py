@@ -90,6 +90,13 @@ def test_when_a_tune_has_paid() -> None:
     assert found.pays_epochs == math.ceil(found.pays_steps / 200)
 
 
+def test_a_run_whose_length_its_loops_say_is_told_whole_with_what_that_assumes() -> None:
+    run = told(replace(SEEN, length=RunLength(600, 200, "loops")))
+    assert (run.of, run.steps, run.epochs) == ("run", 600, 3)
+    assert "length by loops" in run.assumed
+    assert run.once == ()
+
+
 def test_of_an_epoch_and_of_steps_neither_start_nor_set_up_is_told() -> None:
     epoch = told(replace(SEEN, length=RunLength(None, 200, "loader")))
     assert (epoch.of, epoch.steps, epoch.epochs, epoch.pays_runs) == ("epoch", 200, None, None)

@@ -125,24 +125,33 @@ def _notes(observation: Observation, run: WatchedRun, breakdown: Breakdown, boun
     if breakdown.basis == "run":
         return unseen
     once = [f"The run's start took {_seconds(run, 'start')}, once."]
-    once += _run_ahead(observation, run)
     if breakdown.basis == "epochs":
         stay = [_WORKERS_STAY] if observation.first_epoch_alone else []
-        return [*unseen, *once, *stay, _PER_EPOCH]
+        return [*unseen, *once, *stay, *(_run_ahead(run, breakdown) or [_PER_EPOCH])]
     waited = (
         []
         if bound is None
         else [f"hasten waits for the end of an epoch if it comes within {seconds_words(bound)}."]
     )
-    return [*once, *_epoch_ahead(observation, run), _not_come_to(run), *waited]
+    return [
+        *once,
+        *_epoch_ahead(observation, run),
+        *_run_ahead(run, breakdown),
+        _not_come_to(run),
+        *waited,
+    ]
 
 
-def _run_ahead(observation: Observation, run: WatchedRun) -> list[str]:
-    """How long the steps of the whole run will take, if its loops say how many there are."""
-    if run.planned_steps is None:
+def _run_ahead(run: WatchedRun, breakdown: Breakdown) -> list[str]:
+    """How long the whole run will take, if its loops say how many steps there are."""
+    steps = breakdown.part("steps").count
+    if run.planned_steps is None or not steps:
         return []
-    seconds = seconds_words(run.planned_steps * step_seconds(observation))
-    return [f"The loops around a step go on to step {run.planned_steps:,}: about {seconds} of steps in all."]
+    seconds = run.part("start").seconds + run.planned_steps * breakdown.seconds / steps
+    return [
+        f"The loops around a step go on to step {run.planned_steps:,}: a run takes about "
+        f"{seconds_words(seconds)} if all of it is like what was seen. --whole watches to the end."
+    ]
 
 
 def _epoch_ahead(observation: Observation, run: WatchedRun) -> list[str]:

@@ -506,8 +506,11 @@ def test_an_evaluation_in_a_block_is_no_slow_step() -> None:
     assert len(seen) > 4
 
 
+@pytest.mark.parametrize("planned", [False, True])
 @pytest.mark.parametrize(("steps", "stopped"), [(450, True), (None, False), (4500, False)])
-def test_a_set_up_longer_than_a_whole_run_is_not_waited_for(steps: int | None, stopped: bool) -> None:
+def test_a_set_up_longer_than_a_whole_run_is_not_waited_for(
+    steps: int | None, stopped: bool, planned: bool
+) -> None:
     """Compiling took 40 s of a budget, for a script whose steps take 5 s in all."""
     compiled, set_up = Plan({"compile": {}}), set()
     trials = ClockedTrials(effects={"compile": 0.5})
@@ -518,7 +521,9 @@ def test_a_set_up_longer_than_a_whole_run_is_not_waited_for(steps: int | None, s
             trials.spend(12.0)
 
     trials.on_steps = trained
-    bench = bench_over(trials, Rhythm(0, 0, 1, 0.01, steps_in_all=steps))
+    told = (None, steps) if planned else (steps, None)  # by its loops, or by a process that came to its end
+    rhythm = Rhythm(0, 0, 1, 0.01, steps_in_all=told[0], planned_steps=told[1])
+    bench = bench_over(trials, rhythm)
     trial = bench.compare(BASELINE, compiled, 5.0)
     if stopped:
         assert trial.failure == "its set-up takes longer than the 450 steps of a run without it"
