@@ -23,10 +23,10 @@ def line_of(script: str, text: str) -> str:
     raise AssertionError(f"{script} has no {text}")
 
 
-def watched(script: str, folder: Path, on: WatchOn) -> Observation:
+def watched(script: str, folder: Path, on: WatchOn, steps: int = 8) -> Observation:
     folder.mkdir()
     with workers_forked(), trials_for(FOLDER / f"{script}.py", folder) as trials:
-        observation, _ = observe(trials, steps=8, warmup_steps=2, on=on)
+        observation, _ = observe(trials, steps=steps, warmup_steps=2, on=on)
     return observation
 
 
@@ -227,3 +227,26 @@ def test_a_teacher_that_was_trained_before_belongs_to_the_students_steps(tmp_pat
     assert (run.epochs, run.epoch_steps, run.part("steps").count) == (6, 20, 120)
     evaluation = run.part("evaluation")
     assert (evaluation.count, evaluation.samples) == (2, 2 * 320)
+
+
+# ---- how long it will be
+@pytest.mark.parametrize(
+    ("script", "planned"),
+    [
+        ("module_level", 160),
+        ("trainer_class", 150),
+        ("accumulation_with_remainder", 161),
+        ("gan_three_backwards", 160),
+        ("no_dataloader", 150),
+        ("reinforcement", 150),
+        ("forward_forward", None),  # layer after layer
+        ("callbacks", None),  # a finder of learning rates trains before
+    ],
+)
+def test_the_loops_around_a_step_say_how_long_a_run_will_be(
+    script: str, planned: int | None, tmp_path: Path
+) -> None:
+    run = watched(script, tmp_path / "work", WatchOn(), steps=40).run
+    assert run is not None
+    assert not run.ended
+    assert run.planned_steps == planned

@@ -62,7 +62,7 @@ def test_epochs_around_a_loader_in_other_functions(tmp_path: Path) -> None:
     assert len(found) == 18
     assert found[0] == [Loop(3, 0), LOADER]
     assert found[-1] == [Loop(3, 2), LOADER]
-    assert [planned_steps(one, taken, 6) for taken, one in enumerate(found, 1)] == [18] * 18
+    assert [planned_steps(one, taken, 6, (taken - 1) // 6) for taken, one in enumerate(found, 1)] == [18] * 18
 
 
 class Progress:
@@ -126,7 +126,7 @@ def test_the_commonest_ways_to_say_how_many_epochs(tmp_path: Path, header: str) 
         epochs=4,
         steps=24,
     )
-    assert [planned_steps(one, taken, 6) for taken, one in enumerate(found, 1)] == [24] * 24
+    assert [planned_steps(one, taken, 6, (taken - 1) // 6) for taken, one in enumerate(found, 1)] == [24] * 24
 
 
 def test_a_trainers_loops(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_trainers_loops(tmp_path: Path) -> None:
         """,
     )
     assert found[7] == [Loop(5, 1), LOADER]
-    assert planned_steps(found[7], 8, 6) == 30
+    assert planned_steps(found[7], 8, 6, 1) == 30
 
 
 def test_the_loops_of_reinforcement_learning_multiply(tmp_path: Path) -> None:
@@ -163,42 +163,45 @@ def test_the_loops_of_reinforcement_learning_multiply(tmp_path: Path) -> None:
                     step()
         """,
     )
-    assert planned_steps(found[0], 1, None) is None, "one turn says too little"
-    assert planned_steps(found[20], 21, None) == 160
+    assert planned_steps(found[0], 1, None, 0) is None, "one turn says too little"
+    assert planned_steps(found[20], 21, None, 0) == 160
 
 
 @pytest.mark.parametrize(("each", "planned"), [(1, 40), (2, 80), (5, 200)])
 def test_several_steps_in_each_turn(each: int, planned: int) -> None:
     """Of a critic, for example."""
-    assert planned_steps([Loop(40, 9)], 10 * each, None) == planned
+    assert planned_steps([Loop(40, 9)], 10 * each, None, 0) == planned
 
 
 def test_a_step_every_few_turns() -> None:
-    assert planned_steps([Loop(40, 7)], 2, None) == 10
+    assert planned_steps([Loop(40, 7)], 2, None, 0) == 10
 
 
 @pytest.mark.attack("truth")
 @pytest.mark.parametrize(
-    ("around", "taken", "epoch_steps"),
+    ("around", "taken", "epoch_steps", "epochs"),
     [
-        ([], 10, 6),  # no loop
-        ([LOADER], 3, 6),  # a function that may be called again
-        ([OTHER, Loop(4, 0), LOADER], 3, 6),  # folds
-        ([Loop(4, 0), OTHER], 3, 6),  # whatever that is
-        ([Loop(4, 0), LOADER], 3, None),
-        ([Loop(4, 2), LOADER], 3, 6),  # of another training, or of fewer steps
-        ([Loop(4, 0), LOADER], 9, 6),
-        ([Loop(1000, 499)], 300, None),  # it began to train after a while
-        ([Loop(1000, 2)], 3, None),
+        ([], 10, 6, 0),  # no loop
+        ([LOADER], 3, 6, 0),  # a function that may be called again
+        ([OTHER, Loop(4, 0), LOADER], 3, 6, 0),  # folds
+        ([Loop(4, 0), OTHER], 3, 6, 0),  # whatever that is
+        ([Loop(4, 0), LOADER], 3, None, 0),
+        ([Loop(4, 2), LOADER], 3, 6, 2),  # of another training, or of fewer steps
+        ([Loop(4, 0), LOADER], 9, 6, 0),
+        ([Loop(4, 0), LOADER], 5, 6, 1),  # what a finder of learning rates has trained came before
+        ([Loop(1000, 499)], 300, None, 0),  # it began to train after a while
+        ([Loop(1000, 2)], 3, None, 0),
     ],
 )
-def test_what_is_not_sure_is_not_said(around: Around, taken: int, epoch_steps: int | None) -> None:
-    assert planned_steps(around, taken, epoch_steps) is None
+def test_what_is_not_sure_is_not_said(
+    around: Around, taken: int, epoch_steps: int | None, epochs: int
+) -> None:
+    assert planned_steps(around, taken, epoch_steps, epochs) is None
 
 
 def test_a_pass_that_cannot_be_read_counts_once_it_agrees() -> None:
-    assert planned_steps([Loop(4, 1), OTHER], 9, 6) == 24
-    assert planned_steps([Loop(4, 1), OTHER], 3, 6) is None
+    assert planned_steps([Loop(4, 1), OTHER], 9, 6, 1) == 24
+    assert planned_steps([Loop(4, 1), OTHER], 3, 6, 1) is None
 
 
 @pytest.mark.parametrize(

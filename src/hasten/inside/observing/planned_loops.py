@@ -42,9 +42,9 @@ class _Unread(Exception):
     """It cannot be known without calling the script's code."""
 
 
-def planned_steps(around: Around, taken: int, epoch_steps: int | None) -> int | None:
+def planned_steps(around: Around, taken: int, epoch_steps: int | None, epochs: int) -> int | None:
     """Steps of the whole training, None if these loops do not say. ``taken``: so far; ``epoch_steps``: in a
-    pass over its loader, None if unknown.
+    pass over its loader, None if unknown; ``epochs``: passes that are over.
 
     What goes round within a pass is in its steps. A loop that cannot be read may be the pass: if it is, the
     steps of the passes that are over agree with it.
@@ -57,7 +57,7 @@ def planned_steps(around: Around, taken: int, epoch_steps: int | None) -> int | 
     if not loops:
         return None
     if read < len(around):
-        may_be = around[read] == LOADER or done > 0
+        may_be = done == epochs and (around[read] == LOADER or done > 0)
         return turns * epoch_steps if may_be and epoch_steps and _agree(taken, done, epoch_steps) else None
     begun = done + 1
     if begun < _LEAST_TURNS or not taken or (taken % begun and begun % taken):
@@ -70,12 +70,15 @@ def _agree(taken: int, done: int, epoch_steps: int) -> bool:
     return done * (epoch_steps - 1) <= taken <= (done + 1) * (epoch_steps + 1)
 
 
-def loops_around(frame: FrameType | None, passed: Callable[[FrameType], bool], loader: type) -> Around:
-    """Those of ``frame`` and of all its callers but for those that are ``passed``: torch's, for example.
-    ``loader``: the class of loaders.
+def loops_around(
+    frame: FrameType | None, passed: Callable[[FrameType], bool], loader: type, runs: str = ""
+) -> Around:
+    """Those of ``frame`` and of its callers but for those that are ``passed``: torch's, for example.
+    ``loader``: the class of loaders. ``runs``: the file whose code runs the script, and is called by no part
+    of it.
     """
     found: list[Loop | str] = []
-    while frame is not None:
+    while frame is not None and frame.f_code.co_filename != runs:
         if not passed(frame):
             found[:0] = _loops_in(frame, loader)
         frame = frame.f_back

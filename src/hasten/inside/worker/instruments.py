@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ...records.observation import Observation, Optimizer, Root
 from ...records.plan import BASELINE
 from ...records.ranks import Findings
+from ...records.whole_run import WatchedRun
 from ..guarding.one_step import Numerics
 from ..guarding.perturber import Perturber
 from ..guarding.recorder import Recorder
@@ -37,6 +38,7 @@ from ..seams import Seams
 from ..switch import Switchboard
 from ..techniques.support.larger_batches import LargerBatches
 from ..training import Training
+from . import run_script
 from .short_passes import ShortPasses
 
 if TYPE_CHECKING:
@@ -232,13 +234,12 @@ class Instruments:
             self.switchboard.switch(BASELINE)
         self.training.forget()
 
-    def _planned(self, steps: int, epoch_steps: int | None) -> int | None:
+    def _planned(self, steps: int, run: WatchedRun) -> int | None:
         """Steps of the whole run, as the loops that we are in say."""
         with suppress(Exception):  # whatever an object of the script's raises that is looked at
             loader = self.training.torch.utils.data.DataLoader
-            return planned_steps(
-                loops_around(sys._getframe(1), self._place.passes, loader), steps, epoch_steps
-            )
+            around = loops_around(sys._getframe(1), self._place.passes, loader, run_script.__file__)
+            return planned_steps(around, steps, run.epoch_steps, run.epochs)
         return None
 
     def observation(
@@ -249,7 +250,7 @@ class Instruments:
         """
         run = self.timeline.watched(ended=over == "completed") if self.timeline is not None else None
         if run is not None and not over:
-            run = replace(run, planned_steps=self._planned(steps, run.epoch_steps))
+            run = replace(run, planned_steps=self._planned(steps, run))
         if over and self._waits is not None:
             self.hooks.loaders.look_at_sampling()
         torch, training = self.training.torch, self.training
