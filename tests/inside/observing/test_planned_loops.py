@@ -191,6 +191,8 @@ def test_a_step_every_few_turns() -> None:
         ([Loop(4, 0), LOADER], 5, 6, 1),  # what a finder of learning rates has trained came before
         ([Loop(1000, 499)], 300, None, 0),  # it began to train after a while
         ([Loop(1000, 2)], 3, None, 0),
+        ([Loop(10**9, 29)], 30, None, 0),  # until it is stopped
+        ([Loop(10**6, 0), LOADER], 3, 60, 0),
     ],
 )
 def test_what_is_not_sure_is_not_said(
@@ -248,3 +250,11 @@ def test_a_source_that_is_not_there_says_nothing() -> None:
 
     exec(compile("for epoch in range(2):\n    step()", "<gone>", "exec"), {"step": step})
     assert found[0] == [OTHER]
+
+
+def test_a_turn_for_each_step_whatever_it_does_inside() -> None:
+    """It goes over the batches of a step, in epochs of 50 steps."""
+    assert planned_steps([Loop(3, 0), Loop(50, 9), OTHER], 10, None, 0) == 150
+    assert planned_steps([Loop(3, 1), Loop(50, 9), OTHER], 60, 50, 1) == 150
+    assert planned_steps([Loop(3, 0), Loop(50, 9), OTHER], 20, None, 0) is None
+    assert planned_steps([Loop(3, 0), Loop(50, 2), OTHER], 3, None, 0) is None, "too few turns to tell"

@@ -19,6 +19,8 @@ from math import prod
 from types import FrameType, ModuleType, SimpleNamespace
 from typing import Any
 
+from ...records.whole_run import ENDLESS_STEPS
+
 _AROUND = ("enumerate", "tqdm", "tqdm_notebook", "track", "progress_bar", "master_bar")  # yield what they get
 _LEAST_TURNS = 4  # that say how many steps come in each
 _PLAIN = tuple(kind.__getattribute__ for kind in (object, ModuleType, SimpleNamespace))
@@ -43,11 +45,18 @@ class _Unread(Exception):
 
 
 def planned_steps(around: Around, taken: int, epoch_steps: int | None, epochs: int) -> int | None:
-    """Steps of the whole training, None if these loops do not say. ``taken``: so far; ``epoch_steps``: in a
-    pass over its loader, None if unknown; ``epochs``: passes that are over.
+    """Steps of the whole training, None if these loops do not say, or go on until something stops them.
+    ``taken``: so far; ``epoch_steps``: in a pass over its loader, None if unknown; ``epochs``: passes that are
+    over.
+    """
+    found = _steps_of(around, taken, epoch_steps, epochs)
+    return found if found is not None and found < ENDLESS_STEPS else None
 
-    What goes round within a pass is in its steps. A loop that cannot be read may be the pass: if it is, the
-    steps of the passes that are over agree with it.
+
+def _steps_of(around: Around, taken: int, epoch_steps: int | None, epochs: int) -> int | None:
+    """What goes round within a pass is in its steps. A loop that cannot be read may be the pass: if it is, the
+    steps of the passes that are over agree with it. Or each turn around it is a step, as in the Trainer of
+    transformers.
     """
     read = next((at for at, loop in enumerate(around) if isinstance(loop, str)), len(around))
     loops = [loop for loop in around[:read] if isinstance(loop, Loop)]
@@ -56,13 +65,15 @@ def planned_steps(around: Around, taken: int, epoch_steps: int | None, epochs: i
         done = done * loop.turns + loop.done
     if not loops:
         return None
-    if read < len(around):
-        may_be = done == epochs and (around[read] == LOADER or done > 0)
-        return turns * epoch_steps if may_be and epoch_steps and _agree(taken, done, epoch_steps) else None
-    begun = done + 1
-    if begun < _LEAST_TURNS or not taken or (taken % begun and begun % taken):
-        return None
-    return turns * taken // begun
+    begun, several = done + 1, read == len(around)  # steps in a turn, or turns in a step
+    if (
+        begun >= _LEAST_TURNS
+        and taken
+        and (taken == begun or (several and not (taken % begun and begun % taken)))
+    ):
+        return turns * taken // begun
+    may_be = done == epochs and read < len(around) and (around[read] == LOADER or done > 0)
+    return turns * epoch_steps if may_be and epoch_steps and _agree(taken, done, epoch_steps) else None
 
 
 def _agree(taken: int, done: int, epoch_steps: int) -> bool:
