@@ -46,34 +46,34 @@ class _Unread(Exception):
 
 def planned_steps(around: Around, taken: int, epoch_steps: int | None, epochs: int) -> int | None:
     """Steps of the whole training, None if these loops do not say, or go on until something stops them.
-    ``taken``: so far; ``epoch_steps``: in a pass over its loader, None if unknown; ``epochs``: passes that are
-    over.
+    ``taken``: so far; ``epoch_steps``: in a pass over its loader, None if unknown; ``epochs``: passes that
+    are over.
     """
     found = _steps_of(around, taken, epoch_steps, epochs)
     return found if found is not None and found < ENDLESS_STEPS else None
 
 
 def _steps_of(around: Around, taken: int, epoch_steps: int | None, epochs: int) -> int | None:
-    """What goes round within a pass is in its steps. A loop that cannot be read may be the pass: if it is, the
-    steps of the passes that are over agree with it. Or each turn around it is a step, as in the Trainer of
-    transformers.
+    """By the loops around the first that is over a loader, or that cannot be read. Each turn is a step, as in
+    the Trainer of transformers, or a pass over the loader, whose loop may be the one that cannot be read if
+    the steps of the passes that are over agree with it. If all can be read, each turn may be several steps,
+    or each step several turns.
     """
     read = next((at for at, loop in enumerate(around) if isinstance(loop, str)), len(around))
     loops = [loop for loop in around[:read] if isinstance(loop, Loop)]
+    if not loops:
+        return None
     turns, done = prod(loop.turns for loop in loops), 0
     for loop in loops:
         done = done * loop.turns + loop.done
-    if not loops:
+    all_read, begun = read == len(around), done + 1
+    if taken and begun >= _LEAST_TURNS:
+        in_step = taken == begun or (all_read and (taken % begun == 0 or begun % taken == 0))
+        if in_step:
+            return turns * taken // begun
+    if all_read or not epoch_steps or done != epochs or (around[read] == OTHER and not done):
         return None
-    begun, several = done + 1, read == len(around)  # steps in a turn, or turns in a step
-    if (
-        begun >= _LEAST_TURNS
-        and taken
-        and (taken == begun or (several and not (taken % begun and begun % taken)))
-    ):
-        return turns * taken // begun
-    may_be = done == epochs and read < len(around) and (around[read] == LOADER or done > 0)
-    return turns * epoch_steps if may_be and epoch_steps and _agree(taken, done, epoch_steps) else None
+    return turns * epoch_steps if _agree(taken, done, epoch_steps) else None
 
 
 def _agree(taken: int, done: int, epoch_steps: int) -> bool:
