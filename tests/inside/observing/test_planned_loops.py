@@ -29,7 +29,7 @@ LOADER_OF_SIX = DataLoader(TensorDataset(torch.zeros(12, 1)), batch_size=2)
 
 def seen(tmp_path: Path, source: str, **names: Any) -> list[Around]:
     """The loops around each ``step()`` of a script."""
-    path, found = tmp_path / "train.py", list[Around]()
+    path, found = tmp_path / f"train_{len(list(tmp_path.iterdir()))}.py", list[Around]()
     path.write_text(textwrap.dedent(source))
 
     def step() -> None:
@@ -127,6 +127,38 @@ def test_the_commonest_ways_to_say_how_many_epochs(tmp_path: Path, header: str) 
         steps=24,
     )
     assert [planned_steps(one, taken, 6, (taken - 1) // 6) for taken, one in enumerate(found, 1)] == [24] * 24
+
+
+def test_a_count_that_goes_up_to_a_number_of_epochs_or_of_steps(tmp_path: Path) -> None:
+    found = seen(
+        tmp_path,
+        """
+        epoch = 0
+        while epoch < 4:
+            for batch in loader:
+                step()
+            epoch += 1
+        """,
+    )
+    assert [planned_steps(one, taken, 6, (taken - 1) // 6) for taken, one in enumerate(found, 1)] == [24] * 24
+    found = seen(
+        tmp_path,
+        """
+        taken = 0
+        while taken < 20:
+            for batch in loader:
+                step()
+                taken += 1
+        """,
+    )
+    assert found[9] == [Loop(20, 9), LOADER]
+    assert planned_steps(found[9], 10, 6, 1) == 20
+    assert planned_steps(found[1], 2, 6, 0) is None, "it may count epochs"
+
+
+def test_a_count_of_something_else_says_nothing() -> None:
+    """Of frames that were played, for example: PPO trains ten epochs on 2,048 of them."""
+    assert planned_steps([Loop(20_000, 2_048), Loop(10, 3), OTHER], 100, None, 0) is None
 
 
 def test_a_trainers_loops(tmp_path: Path) -> None:

@@ -132,9 +132,9 @@ def _within(body: ast.AST) -> Iterator[ast.For | ast.AsyncFor | ast.While]:
 
 
 def _loop(node: ast.For | ast.AsyncFor | ast.While, frame: FrameType, loader: type) -> Loop | str:
-    if not isinstance(node, ast.For):
-        return OTHER
     try:
+        if isinstance(node, ast.While):
+            return _counted_up(node.test, frame)
         over, counted = _iterated(node.iter, frame)
         while "tqdm" in type(over).__module__:
             over = _attribute(over, "iterable")
@@ -149,6 +149,14 @@ def _loop(node: ast.For | ast.AsyncFor | ast.While, frame: FrameType, loader: ty
     except _Unread:
         return OTHER
     return Loop(len(over), at) if _is_whole(at) and 0 <= at < len(over) else OTHER
+
+
+def _counted_up(test: ast.expr, frame: FrameType) -> Loop | str:
+    """``while epoch < epochs``, taken for turns: the steps so far tell whether they are."""
+    if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Lt)):
+        return OTHER
+    at, end = _value(test.left, frame), _value(test.comparators[0], frame)
+    return Loop(end, at) if _is_whole(at) and _is_whole(end) and 0 <= at < end else OTHER
 
 
 def _iterated(node: ast.expr, frame: FrameType) -> tuple[Any, bool]:
