@@ -14,7 +14,7 @@ from hasten.bench.comparing.statistics import interval
 from hasten.records.run_forecast import RunForecast, RunLength, SeenProcess, Span
 from hasten.records.trial import Ratio
 from hasten.tuning.run_ends import Between, Ends, Tail
-from hasten.tuning.run_forecast import STEPS, Measured, Slower, forecast
+from hasten.tuning.run_forecast import STEPS, UNSEEN, Measured, Slower, forecast
 
 RATIO = Ratio(0.5, 0.45, 0.55, 4, "pairs")
 PLAIN = tuple(SeenProcess(start, step) for start, step in ((4.0, 0.02), (4.2, 0.0201), (4.1, 0.0199)))
@@ -93,8 +93,11 @@ def test_when_a_tune_has_paid() -> None:
 def test_a_run_whose_length_its_loops_say_is_told_whole_with_what_that_assumes() -> None:
     run = told(replace(SEEN, length=RunLength(600, 200, "loops")))
     assert (run.of, run.steps, run.epochs) == ("run", 600, 3)
-    assert "length by loops" in run.assumed
+    assert run.assumed[:2] == ("length by loops", "tail unseen")
     assert run.once == ()
+    seen = told(replace(SEEN, length=RunLength(600, 200, "seen")))
+    assert run.before.value == pytest.approx(seen.before.value)
+    assert run.before.high == pytest.approx(seen.before.high + UNSEEN * seen.before.value)
 
 
 def test_of_an_epoch_and_of_steps_neither_start_nor_set_up_is_told() -> None:

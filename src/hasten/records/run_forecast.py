@@ -63,13 +63,14 @@ comes after the last step: a last evaluation, saving, the end of the process.
 """
 
 Assumed = Literal[
-    "length by loader", "length by loops", "ends unseen", "ends seen once", "ends as plain",
+    "length by loader", "length by loops", "tail unseen", "ends unseen", "ends seen once", "ends as plain",
     "ends of other plans", "rehearsed", "epochs cut short", "same samples",
 ]  # fmt: skip
 """What a forecast assumes:
 
 "length by loader": an epoch is one pass over its loader. "length by loops": training goes on to the end of
-the loops around its steps, and no other follows. "ends unseen": nothing came between epochs while it was
+the loops around its steps, and no other follows. "tail unseen": no process came to the last step; what
+follows it is not in the numbers. "ends unseen": nothing came between epochs while it was
 watched; what may come is not in the numbers. "ends seen once": what comes between epochs takes as long
 each time. "ends as plain": it takes as long under the plan, where no process was seen to do it twice. "ends
 of other plans": it was timed under other plans than this one. "rehearsed": the plan's ranks were rehearsed,

@@ -14,6 +14,7 @@ _MINUTES, _HOURS = 120.0, 7200.0  # seconds from which times are given in these 
 _ASSUMED: Mapping[Assumed, str] = {
     "length by loader": "that an epoch is one pass over its loader",
     "length by loops": "that training goes on to the end of the loops around its steps, and no other follows",
+    "tail unseen": "that nothing takes long after the last step, which no process came to",
     "ends unseen": "that nothing comes between epochs but what is listed above: no epoch's end was seen, "
     "so evaluation, saving and the like are not in these numbers",
     "epochs cut short": "that evaluation takes longer in whole epochs in proportion to the shortened "

@@ -93,12 +93,13 @@ def forecast(seen: Measured, tune_seconds: float) -> RunForecast | None:
     saved = [_saved_in_process(seen, steps, whole), *(_saved_alone(seen) if whole else ())]
     slower = _start(seen)[1]
     in_run = alone if whole else []
+    unseen = not seen.turns_seen or _has_unseen_tail(seen)
     found = RunForecast(
         of="run" if whole else "epoch" if length.epoch_steps else "steps",
         steps=steps,
         epochs=length.epochs,
-        before=_whole([p.before for p in of_process], [p.before for p in in_run], not seen.turns_seen),
-        after=_whole([p.after for p in of_process], [p.after for p in in_run], not seen.turns_seen),
+        before=_whole([p.before for p in of_process], [p.before for p in in_run], unseen),
+        after=_whole([p.after for p in of_process], [p.after for p in in_run], unseen),
         saved=independent(saved),
         parts=_told([*in_run[:2], *of_process, *in_run[2:]]),
         once=_told([] if whole else alone),
@@ -107,6 +108,10 @@ def forecast(seen: Measured, tune_seconds: float) -> RunForecast | None:
         assumed=_assumed(seen, whole),
     )
     return _paying(found, seen, tune_seconds) if found.is_faster else found
+
+
+def _has_unseen_tail(seen: Measured) -> bool:
+    return seen.length.source == "loops" and seen.tail is None
 
 
 def _told(parts: Sequence[ForecastPart]) -> tuple[ForecastPart, ...]:
@@ -136,6 +141,8 @@ def _assumed(seen: Measured, whole: bool) -> tuple[Assumed, ...]:
         found.append("length by loader")
     if seen.length.source == "loops":
         found.append("length by loops")
+    if _has_unseen_tail(seen):
+        found.append("tail unseen")
     if not seen.turns_seen:
         found.append("ends unseen")
     between = [one for one in seen.between if not whole or one.in_run != 0]
