@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
+import warnings
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,38 +131,6 @@ def test_the_commonest_ways_to_say_how_many_epochs(tmp_path: Path, header: str) 
     assert [planned_steps(one, taken, 6, (taken - 1) // 6) for taken, one in enumerate(found, 1)] == [24] * 24
 
 
-def test_a_count_that_goes_up_to_a_number_of_epochs_or_of_steps(tmp_path: Path) -> None:
-    found = seen(
-        tmp_path,
-        """
-        epoch = 0
-        while epoch < 4:
-            for batch in loader:
-                step()
-            epoch += 1
-        """,
-    )
-    assert [planned_steps(one, taken, 6, (taken - 1) // 6) for taken, one in enumerate(found, 1)] == [24] * 24
-    found = seen(
-        tmp_path,
-        """
-        taken = 0
-        while taken < 20:
-            for batch in loader:
-                step()
-                taken += 1
-        """,
-    )
-    assert found[9] == [Loop(20, 9), LOADER]
-    assert planned_steps(found[9], 10, 6, 1) == 20
-    assert planned_steps(found[1], 2, 6, 0) is None, "it may count epochs"
-
-
-def test_a_count_of_something_else_says_nothing() -> None:
-    """Of frames that were played, for example: PPO trains ten epochs on 2,048 of them."""
-    assert planned_steps([Loop(20_000, 2_048), Loop(10, 3), OTHER], 100, None, 0) is None
-
-
 def test_a_trainers_loops(tmp_path: Path) -> None:
     found = seen(
         tmp_path,
@@ -206,7 +176,7 @@ def test_several_steps_in_each_turn(each: int, planned: int) -> None:
 
 
 def test_a_step_every_few_turns() -> None:
-    assert planned_steps([Loop(40, 7)], 2, None, 0) == 10
+    assert planned_steps([Loop(400, 79)], 20, None, 0) == 100
 
 
 @pytest.mark.attack("truth")
@@ -223,6 +193,8 @@ def test_a_step_every_few_turns() -> None:
         ([Loop(4, 0), LOADER], 5, 6, 1),  # what a finder of learning rates has trained came before
         ([Loop(1000, 499)], 300, None, 0),  # it began to train after a while
         ([Loop(1000, 2)], 3, None, 0),
+        ([Loop(100_000, 1199)], 6, None, 0),  # it began to train late, and 1200 is a multiple by chance
+        ([Loop(100, 0), LOADER, Loop(20, 3), LOADER], 60, 10, 0),  # which loader is it?
         ([Loop(10**9, 29)], 30, None, 0),  # until it is stopped
         ([Loop(10**6, 0), LOADER], 3, 60, 0),
     ],
@@ -267,7 +239,7 @@ def test_what_would_have_to_be_called_is_not_read(tmp_path: Path, source: str) -
 
     epochs: Callable[[], Any] = lambda: iter(range(4))  # noqa: E731
     found = seen(tmp_path, source, properties=properties, count=count, epochs=epochs)
-    assert found[0] == [OTHER]
+    assert set(found[0]) == {OTHER}
     assert properties.calls <= 1
     assert len(called) <= 1
 
@@ -290,3 +262,128 @@ def test_a_turn_for_each_step_whatever_it_does_inside() -> None:
     assert planned_steps([Loop(3, 1), Loop(50, 9), OTHER], 60, 50, 1) == 150
     assert planned_steps([Loop(3, 0), Loop(50, 9), OTHER], 20, None, 0) is None
     assert planned_steps([Loop(3, 0), Loop(50, 2), OTHER], 3, None, 0) is None, "too few turns to tell"
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    "source",
+    [
+        # the same name counts batches, too
+        "for i in range(100):\n    for i, batch in enumerate(loader):\n        step()",
+        "for _ in range(100):\n    for _ in loader:\n        step()",
+        # what the loop goes over has changed since
+        "n = 10\nfor epoch in range(n):\n    for batch in loader:\n        n = len(batch)\n        step()",
+        # a patience, not a number of epochs
+        "bad = 0\nwhile bad < 10:\n    for batch in loader:\n        step()\n    break",
+        # a pass that is cut short
+        "for epoch in range(9):\n    for i, batch in enumerate(loader):\n        step()\n        if i: break",
+        # episodes that end when the game is over
+        "for game in range(500):\n    for turn in range(1000):\n        step()\n        if turn > 5: break",
+        # a training for each seed
+        "def train(seed):\n    for epoch in range(4):\n        for batch in loader:\n            step()\n"
+        "[train(seed) for seed in (1, 2, 3)]",
+    ],
+)
+def test_a_count_that_means_something_else_is_not_taken_for_epochs(tmp_path: Path, source: str) -> None:
+    found = seen(tmp_path, source)
+    assert OTHER in found[3]
+    assert planned_steps(found[3], 4, 6, 0) is None
+
+
+def test_an_early_stop_of_the_outermost_loop_is_assumed_not_to_come(tmp_path: Path) -> None:
+    found = seen(
+        tmp_path,
+        """
+        for epoch in range(10):
+            for batch in loader:
+                step()
+            if epoch == 1:
+                break
+        """,
+    )
+    assert planned_steps(found[7], 8, 6, 1) == 60
+    for turn in found:
+        assert turn[1] == LOADER
+
+
+class TrainerState:
+    def __init__(self) -> None:
+        self.max_steps, self.global_step = 100, 0
+
+
+def test_a_trainer_of_transformers_counts_by_itself(tmp_path: Path) -> None:
+    """Its loops go on to the end of an epoch, but for a flag that ends them after so many steps."""
+    found = seen(
+        tmp_path,
+        """
+        class Trainer:
+            def __init__(self):
+                self.state = TrainerState()
+
+            def train(self):
+                for epoch in range(3):
+                    self.epoch()
+
+            def epoch(self):
+                for update in range(1000):
+                    step()
+                    self.state.global_step += 1
+                    if self.state.global_step == 9:
+                        break
+
+        Trainer().train()
+        """,
+        TrainerState=TrainerState,
+    )
+    assert found[7] == [Loop(100, 7)]
+    assert planned_steps(found[7], 8, None, 0) == 100
+
+
+def test_nothing_of_the_scripts_is_kept_in_memory(tmp_path: Path) -> None:
+    """Before Python 3.13 a frame keeps a copy of its variables once somebody has looked at them."""
+    found: list[bool] = []
+
+    class Batch:
+        pass
+
+    seen(
+        tmp_path,
+        """
+        def train():
+            for epoch in range(2):
+                batch = Batch()
+                watched = ref(batch)
+                step()
+                del batch
+                alive(watched() is not None)
+
+        def keeps():
+            config = locals()
+            for epoch in range(2):
+                step()
+            alive("config" not in config and config != {})
+
+        train()
+        keeps()
+        """,
+        Batch=Batch,
+        ref=weakref.ref,
+        alive=found.append,
+    )
+    assert found[:2] == [False, False]
+
+
+def test_warnings_of_sources_are_not_repeated(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        path = tmp_path / "odd.py"
+        path.write_text("pattern = '\\d'\nfor epoch in range(2):\n    step()\n")
+        code = compile(path.read_text(), str(path), "exec")
+    found: list[Around] = []
+
+    def step() -> None:
+        found.append(loops_around(sys._getframe(1), lambda frame: frame.f_code is not code, DataLoader))
+
+    exec(code, {"step": step})
+    assert found == [[Loop(2, 0)], [Loop(2, 1)]]
+    assert not recwarn.list

@@ -43,7 +43,7 @@ class Place:
         path = frame.f_code.co_filename
         return self._is_ours(path) or path.startswith(self._loading)
 
-    def passes(self, frame: FrameType) -> bool:
+    def is_passed_over(self, frame: FrameType) -> bool:
         """Whether its code is neither the script's nor that of a library which trains."""
         return self._kind(frame) == _PASSED
 

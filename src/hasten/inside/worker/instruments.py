@@ -238,7 +238,7 @@ class Instruments:
         """Steps of the whole run, as the loops that we are in say."""
         with suppress(Exception):  # whatever an object of the script's raises that is looked at
             loader = self.training.torch.utils.data.DataLoader
-            around = loops_around(sys._getframe(1), self._place.passes, loader, run_script.__file__)
+            around = loops_around(sys._getframe(1), self._place.is_passed_over, loader, run_script.__file__)
             return planned_steps(around, steps, run.epoch_steps, run.epochs)
         return None
 

@@ -1,0 +1,118 @@
+"""What expressions of a script are worth, as far as that is known without running any of its code."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from inspect import CO_OPTIMIZED
+from types import FrameType, ModuleType, SimpleNamespace
+from typing import Any, TypeGuard
+
+_AROUND = ("enumerate", "tqdm", "tqdm_notebook", "track", "progress_bar", "master_bar")  # yield what they get
+_REFERENCES = 3  # to a frame's copy of its variables: the frame's, ours, and that of whoever counts them
+_PLAIN = tuple(kind.__getattribute__ for kind in (object, ModuleType, SimpleNamespace))
+Names = Mapping[str, Any]
+
+
+class Unread(Exception):
+    """It cannot be known without calling the script's code."""
+
+
+@contextmanager
+def names_of(frame: FrameType) -> Iterator[Names]:
+    """The frame's variables. Before Python 3.13 it keeps a copy, which would keep a batch in memory."""
+    own = frame.f_locals
+    try:
+        yield {**frame.f_globals, **own}
+    finally:
+        is_copy = sys.version_info < (3, 13) and frame.f_code.co_flags & CO_OPTIMIZED
+        if is_copy and sys.getrefcount(own) <= _REFERENCES:  # what the script has from locals() is its own
+            own.clear()
+
+
+def iterated(node: ast.expr, names: Names) -> tuple[Any, int | None]:
+    """What a loop goes over, and the number of its first turn if it counts them, as ``enumerate`` does."""
+    if not isinstance(node, ast.Call):
+        return value(node, names), None
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    if name in ("range", "trange"):
+        numbers = [value(one, names) for one in node.args]
+        if not (1 <= len(numbers) <= 3 and all(map(is_whole, numbers)) and numbers[2:] != [0]):
+            raise Unread
+        return range(*numbers), None
+    if name not in _AROUND or not node.args:
+        raise Unread
+    over, start = iterated(node.args[0], names)
+    if name != "enumerate":
+        return over, start
+    given = [*node.args[1:], *(word.value for word in node.keywords)]
+    first = value(given[0], names) if given else 0
+    if start is not None or not is_whole(first):
+        raise Unread
+    return over, first
+
+
+def value(node: ast.expr, names: Names) -> Any:
+    """Of an expression. Raises Unread where the script's code would run."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name) and node.id in names:
+        return names[node.id]
+    if isinstance(node, ast.Attribute):
+        return attribute(value(node.value, names), node.attr)
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        return _item(value(node.value, names), node.slice.value)
+    if isinstance(node, ast.BinOp):
+        return _calculated(node.op, value(node.left, names), value(node.right, names))
+    raise Unread
+
+
+def kept(one: object) -> Names:
+    """What is kept in the object itself, where nothing has to be called for it."""
+    return getattr(one, "__dict__", {}) if type(one).__getattribute__ in _PLAIN else {}
+
+
+def attribute(one: object, name: str) -> Any:
+    """What is kept in the object itself, or in its class."""
+    own = kept(one)
+    if name in own:
+        return own[name]
+    content = own.get("_content")  # OmegaConf's, of nodes that hold a value
+    if type(content) is dict and name in content:
+        return kept(content[name]).get("_val", content[name])
+    if isinstance(one, dict) and dict.__contains__(one, name):
+        return _item(one, name)
+    for kind in one.__mro__ if isinstance(one, type) else type(one).__mro__:
+        if is_whole(vars(kind).get(name)):
+            return vars(kind)[name]
+    raise Unread
+
+
+def _item(one: object, key: object) -> Any:
+    try:
+        if isinstance(one, dict):
+            return dict.__getitem__(one, key)
+        if isinstance(one, list | tuple) and is_whole(key):
+            return list(one)[key]
+    except (LookupError, TypeError):
+        pass
+    raise Unread
+
+
+def _calculated(how: ast.operator, left: Any, right: Any) -> int:
+    if is_whole(left) and is_whole(right):
+        if isinstance(how, ast.Add):
+            return left + right
+        if isinstance(how, ast.Sub):
+            return left - right
+        if isinstance(how, ast.Mult):
+            return left * right
+        if isinstance(how, ast.FloorDiv) and right:
+            return left // right
+    raise Unread
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    return type(value) is int
