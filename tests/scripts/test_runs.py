@@ -26,7 +26,9 @@ def line_of(script: str, text: str) -> str:
 def watched(script: str, folder: Path, on: WatchOn, steps: int = 8) -> Observation:
     folder.mkdir()
     with workers_forked(), trials_for(FOLDER / f"{script}.py", folder) as trials:
-        observation, _ = observe(trials, steps=steps, warmup_steps=2, on=on)
+        observation, rhythm = observe(trials, steps=steps, warmup_steps=2, on=on)
+    assert observation.run is not None
+    assert rhythm.planned_steps == observation.run.planned_steps
     return observation
 
 

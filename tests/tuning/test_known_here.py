@@ -13,12 +13,14 @@ from hasten.machine import this_machine
 from hasten.machine.torch_build import torch_version
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.result import TuneResult
+from hasten.records.run_forecast import Assumed
 from hasten.records.sources import SourceDigests
 from hasten.scripts.workspace import Script, Workspace, find_script
 from hasten.tuning.journal import Journal
 from hasten.tuning.known_here import Known, known_here, run_seconds
 from tests.bench.made_up import verdict
 from tests.report.made_up import GAIN
+from tests.report.test_forecast import RUN
 
 PLAN = Plan({"bf16": {}, "malloc": {"kind": "tcmalloc"}, "prune": {"amount": 0.5}})
 
@@ -114,3 +116,13 @@ def test_a_run_takes_what_its_steps_take_where_its_end_was_seen(script: Script) 
     assert run_seconds(script) == 2000.0
     write(script, replace(here(script), forecast=None, script_steps=None))
     assert run_seconds(script) is None
+
+
+@pytest.mark.parametrize(("assumed", "known"), [((), True), (("length by loops",), False)])
+def test_a_length_that_only_loops_say_is_no_end_that_was_seen(
+    script: Script, assumed: tuple[Assumed, ...], known: bool
+) -> None:
+    """It may be stopped early: 5% of it may be days."""
+    assert RUN.of == "run"
+    write(script, replace(here(script), forecast=replace(RUN, assumed=assumed), script_steps=None))
+    assert run_seconds(script) == (RUN.before.value if known else None)

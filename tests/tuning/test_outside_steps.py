@@ -24,6 +24,7 @@ from tests.bench.made_up import candidate
 from tests.bench.paper_epochs import outside
 from tests.tuning.searches import search_over
 
+START = {"early": ("start",), "along": ("start",)}
 EVALUATION = {"quick": ("evaluation",)}
 BOTH = {"quick": ("evaluation",), "later": ("saving",)}
 
@@ -414,7 +415,7 @@ def test_a_start_that_takes_longer_is_not_kept() -> None:
 )
 def test_a_start_that_is_known_to_take_much_of_a_run_comes_early(steps: int | None, order: list[str]) -> None:
     """Of 11 s a recommender's run spent 5 s on its start, and nothing that shortens it was ever reached."""
-    bench = ScriptedBench({"early": 0.6, "fast": 0.7, "other": 1.0})
+    bench = ScriptedBench({"early": 0.6, "fast": 0.7, "other": 1.0}, outside=START)
     search = search_over(bench, length=ScriptLength(steps), bounds=Bounds(start=50.0))
     assert search.run([candidate("fast"), candidate("other"), of("early", "start")]) == plan_of(
         "fast", "early"
@@ -427,7 +428,7 @@ def test_a_start_that_is_known_to_take_much_of_a_run_comes_early(steps: int | No
 )
 def test_less_of_a_run_is_enough_before_what_needs_processes(other: Candidate, order: list[str]) -> None:
     """Threads and processes took the budget that was left, and a start of 13% of the run stayed as it was."""
-    bench = ScriptedBench({"early": 0.6, "fast": 0.7, "other": 1.0})
+    bench = ScriptedBench({"early": 0.6, "fast": 0.7, "other": 1.0}, outside=START)
     search = search_over(bench, length=ScriptLength(450), bounds=Bounds(start=40.0))
     search.run([candidate("fast"), other, fresh("last"), of("early", "start")])
     assert [row.technique for row in search.tried] == [
@@ -439,15 +440,46 @@ def test_less_of_a_run_is_enough_before_what_needs_processes(other: Candidate, o
 
 
 def test_it_waits_until_something_else_was_found() -> None:
-    bench = ScriptedBench({"early": 0.6, "idle": 1.0, "fast": 0.7, "slow": 1.2})
+    bench = ScriptedBench({"early": 0.6, "idle": 1.0, "fast": 0.7, "slow": 1.2}, outside=START)
     search = search_over(bench, length=ScriptLength(100), bounds=Bounds(start=50.0))
     steps = [candidate("idle"), candidate("fast"), candidate("slow")]
     assert search.run([of("early", "start"), *steps]) == plan_of("fast", "early")
     assert [row.technique for row in search.tried] == ["idle", "fast", "early", "slow"]
 
 
+def test_a_start_that_made_room_for_something_comes_back_if_that_goes() -> None:
+    """Compiling gained by itself, and nothing any more once something else was found."""
+    together = {frozenset(("fast", "rival", "other")): 0.355}
+    bench = ScriptedBench(
+        {"early": 0.6, "fast": 0.7, "rival": 0.8, "other": 0.5}, together=together, outside=START
+    )
+    search = search_over(bench, length=ScriptLength(100), bounds=Bounds(start=50.0))
+    rival = candidate("rival", conflicts=("early",))
+    found = search.run([candidate("fast"), rival, candidate("other"), of("early", "start")])
+    assert found == plan_of("fast", "other", "early")
+    assert "early" not in why_not(search)
+
+
+def test_a_start_that_made_room_for_good_says_so() -> None:
+    bench = ScriptedBench({"early": 0.6, "fast": 0.7, "rival": 0.5}, outside=START)
+    search = search_over(bench, length=ScriptLength(100), bounds=Bounds(start=50.0))
+    found = search.run([candidate("fast"), candidate("rival", conflicts=("early",)), of("early", "start")])
+    assert found == plan_of("fast", "rival")
+    assert why_not(search) == {"early": "early and rival exclude each other: they are rivals"}
+
+
+def test_what_lost_against_a_plan_without_the_start_may_be_tried_again() -> None:
+    bench = ScriptedBench(
+        {"early": 0.6, "fast": 0.7, "rival": 0.97, "other": 0.5}, spread=0.03, outside=START
+    )
+    search = search_over(bench, length=ScriptLength(100), bounds=Bounds(start=50.0))
+    rival = candidate("rival", conflicts=("early",))
+    search.run([candidate("fast"), rival, candidate("other"), of("early", "start")])
+    assert [row.technique for row in search.tried].count("rival") == 2
+
+
 def test_what_was_tried_along_with_another_start_is_not_tried_again() -> None:
-    bench = ScriptedBench({"early": 0.6, "along": 0.9, "fast": 0.7})
+    bench = ScriptedBench({"early": 0.6, "along": 0.9, "fast": 0.7}, outside=START)
     search = search_over(bench, length=ScriptLength(100), bounds=Bounds(start=50.0))
     early = replace(of("early", "start"), together_with=[plan_of("along")])
     found = search.run([candidate("fast"), candidate("idle"), early, of("along", "start")])
@@ -458,7 +490,7 @@ def test_what_was_tried_along_with_another_start_is_not_tried_again() -> None:
 
 @pytest.mark.parametrize(("effect", "found"), [(0.5, ("fast", "rival")), (1.0, ("fast", "early"))])
 def test_a_shorter_start_keeps_nothing_out_that_shortens_steps(effect: float, found: tuple[str, ...]) -> None:
-    bench = ScriptedBench({"early": 0.6, "fast": 0.7, "rival": effect})
+    bench = ScriptedBench({"early": 0.6, "fast": 0.7, "rival": effect}, outside=START)
     search = search_over(bench, length=ScriptLength(100), bounds=Bounds(start=50.0))
     rival = candidate("rival", conflicts=("early",))
     assert search.run([candidate("fast"), rival, of("early", "start")]) == plan_of(*found)

@@ -52,7 +52,7 @@ def test_a_length_known_beforehand_holds_for_every_comparison(steps: int | None,
     )
     assert ("slow_to_start" in search.found.techniques) is kept
     words = reason_words(search.tried[0].reason)
-    assert words.endswith("pays after 1,000 steps, and the script ends after 999") is not kept
+    assert words.endswith("pays after 1,000 steps, and a run has 999") is not kept
 
 
 def test_an_end_seen_in_one_comparison_counts_in_those_that_follow() -> None:
@@ -76,8 +76,7 @@ def test_techniques_tried_as_one_must_pay_too() -> None:
     assert search.found == BASELINE
     words = reason_words(search.tried[0].reason)
     assert words == (
-        "a gain together; its set-up of 10 s pays after 981 steps, and the script ends after 500: not kept: "
-        "left, right"
+        "a gain together; its set-up of 10 s pays after 981 steps, and a run has 500: not kept: left, right"
     )
     assert searched(bench, 5000, *group).found == Plan({"left": {}, "right": {}})
 
@@ -111,3 +110,14 @@ def test_what_one_comparison_finds_out_is_remembered() -> None:
     assert length.told_of(replace(plain, script_steps=40)).script_steps == 40
     assert length.told_of(plain).script_steps == 40
     assert length.told_of(replace(plain, script_steps=50)).script_steps == 50
+
+
+def test_a_planned_length_counts_until_a_worker_goes_further_or_comes_to_the_end() -> None:
+    """A head is trained by itself, and then the whole: the loops say the steps of the first alone."""
+    reached = [40]
+    length = ScriptLength(planned=600, reach=lambda: reached[0])
+    assert length.steps == 600
+    reached[0] = 601
+    assert length.steps is None
+    length.seen = 2600
+    assert length.steps == 2600

@@ -75,6 +75,8 @@ class Paper:
     watched_on: list[WatchOn] = field(default_factory=list)
     granted: list[float] = field(default_factory=list)  # seconds for each comparison of the search
     late: Mapping[str, int] = field(default_factory=dict)
+    planned_steps: int | None = None  # of the script, by its loops
+    setup_seconds: float = 0.0  # of whatever is compared
     resting: bool = False  # no process of a comparison is left
     rested: list[bool] = field(default_factory=list)  # the same, each time the guard began
 
@@ -82,7 +84,8 @@ class Paper:
         self.watched_on.append(on)
         if self.failure is not None:
             raise self.failure
-        return self.watched, Rhythm(0, 0, 1, self.watched.steps[0].seconds)
+        rhythm = Rhythm(0, 0, 1, self.watched.steps[0].seconds, planned_steps=self.planned_steps)
+        return self.watched, rhythm
 
     def guard(
         self, trials: Trials, plan: Plan, draws: bool, precision: str, seed: int, steps: int, most: float
@@ -143,7 +146,7 @@ class PaperBench(ScriptedBench):
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
         self._paper.granted.append(seconds)
         self._paper.resting = False
-        return super().compare(a, b, seconds)
+        return replace(super().compare(a, b, seconds), setup_seconds=self._paper.setup_seconds)
 
     def wait_for(self, shows_after: Mapping[str, int]) -> None:
         self._paper.late = shows_after
@@ -240,6 +243,14 @@ def test_a_gain_is_found_guarded_confirmed_and_written(paper: Paper) -> None:
     assert trials[-1] == ("confirm", found.key)
     assert {purpose for purpose, _ in trials[:-1]} == {"search"}
     assert len(trials) == len(result.tried) + 1
+
+
+@pytest.mark.parametrize(("planned", "pays"), [(None, True), (1001, True), (999, False)])
+def test_what_cannot_pay_in_the_steps_that_the_loops_say_is_not_in_the_plan(
+    paper: Paper, planned: int | None, pays: bool
+) -> None:
+    paper.effects, paper.setup_seconds, paper.planned_steps = {"dataset_in_ram": 0.5}, 10.0, planned
+    assert ("dataset_in_ram" in tune(request(), Silent()).plan.techniques) is pays
 
 
 def test_the_script_is_watched_on_for_a_twentieth_of_the_budget(paper: Paper) -> None:

@@ -70,7 +70,7 @@ def test_what_cannot_pay_before_the_script_ends_is_not_kept(steps: int, kept: bo
     bench.script_steps = steps
     search = search_over(bench)
     assert ("fast" in search.run([candidate("fast")]).techniques) is kept
-    assert reason_words(search.tried[0].reason).endswith("and the script ends after 999") is not kept
+    assert reason_words(search.tried[0].reason).endswith("and a run has 999") is not kept
 
 
 @pytest.mark.parametrize(("effect", "kept"), [(0.98, False), (0.95, True)])

@@ -120,7 +120,7 @@ class Trial:
 
     @property
     def never_pays(self) -> bool:
-        """Whether the script is known to end before b has earned its set-up back."""
+        """Whether a run ends before b has earned its set-up back, by what is known of its length."""
         if self.breakeven_steps is None or self.script_steps is None:
             return False
         return self.breakeven_steps > self.script_steps

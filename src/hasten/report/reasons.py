@@ -95,7 +95,7 @@ def _set_up_words(set_up: SetUp) -> str:
     text = f"its set-up of {seconds_words(set_up.seconds)} pays after {after}"
     if set_up.script_steps is None:
         return text
-    return f"{text}, and the script ends after {set_up.script_steps:,}"
+    return f"{text}, and a run has {set_up.script_steps:,}"
 
 
 def _together_words(reason: Reason) -> str:

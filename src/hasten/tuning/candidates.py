@@ -145,12 +145,15 @@ def share_of(technique: type[Technique], facts: Facts) -> float | None:
 
 
 def _share_of_start(seen: Observation, breakdown: Breakdown) -> float | None:
-    """An upper bound, if nothing says how long a run is: it has at least one epoch. None if less was seen."""
+    """An upper bound: a run has at least one epoch. None if less was seen. By the run's loops it is what it
+    takes if nothing stops it early, so it may be small then, but not too small to try.
+    """
     if breakdown.basis == "run":
         return breakdown.share("start")
     steps, planned = breakdown.part("steps").count, seen.run.planned_steps if seen.run is not None else None
     if planned and steps:
-        return seen.start_seconds / (seen.start_seconds + planned * breakdown.seconds / steps)
+        share = seen.start_seconds / (seen.start_seconds + planned * breakdown.seconds / steps)
+        return max(LEAST_SHARE, share)
     if breakdown.basis == "steps":
         return None
     return seen.start_seconds / (seen.start_seconds + breakdown.seconds)

@@ -64,8 +64,9 @@ def run_seconds(script: Script) -> float | None:
 
 
 def _seconds_of(result: TuneResult) -> float | None:
-    if result.forecast is not None and result.forecast.of == "run":
-        return result.forecast.before.value
+    told = result.forecast
+    if told is not None and told.of == "run" and "length by loops" not in told.assumed:
+        return told.before.value
     steps, each = result.script_steps, result.baseline_step_seconds
     if steps is None or each is None:
         return None

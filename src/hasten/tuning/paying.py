@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ..records.trial import Trial
@@ -9,15 +10,26 @@ from ..records.trial import Trial
 
 @dataclass
 class ScriptLength:
-    """The steps of the whole script, as far as known; None before anything shows them. What one comparison
-    finds out counts for all that follow.
+    """The steps of the whole script: ``seen``, by a worker that reached its end, or ``planned``, by its
+    loops, as long as no worker went further. ``reach``: the most that one has taken.
     """
 
-    steps: int | None = None
+    seen: int | None = None
+    planned: int | None = None
+    reach: Callable[[], int] = lambda: 0
+
+    @property
+    def steps(self) -> int | None:
+        """None if nothing shows them."""
+        if self.seen is not None or self.planned is None:
+            return self.seen
+        return self.planned if self.planned >= self.reach() else None
 
     def told_of(self, trial: Trial) -> Trial:
-        """``trial`` with what is known: then it says whether its set-up pays (``Trial.never_pays``)."""
+        """``trial`` with what is known: then it says whether its set-up pays (``Trial.never_pays``). What one
+        comparison finds out counts for all that follow.
+        """
         if trial.script_steps is None:
             return replace(trial, script_steps=self.steps)
-        self.steps = trial.script_steps
+        self.seen = trial.script_steps
         return trial

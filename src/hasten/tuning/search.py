@@ -2,9 +2,8 @@
 
 Settings of a process that cost little if they do not help are tried first, together as one: pairs of fresh
 processes are expensive. Only if they gain together is each measured alone. Nothing starts that would not fit
-into the remaining budget, as far as known, or that cannot give much; what does not is named.
-
-It sees only a bench, so tests drive it with a scripted one.
+into the remaining budget, as far as known, or that cannot give much; what does not is named. It sees only a
+bench, so tests drive it with a scripted one.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ..inside.techniques.catalog import CATALOG
 from ..inside.techniques.exclusion import Exclusion, against
 from ..records.plan import BASELINE, Plan
 from ..records.reasons import WhyNot
-from ..records.result import Refused, Tried
+from ..records.result import Tried
 from ..records.thresholds import KEEP_BELOW
 from .ablation import Ablation
 from .bounds import Bounds
@@ -41,6 +40,7 @@ class Search:
         self._by_itself = BASELINE  # what was found for other parts of a run
         self._steadying: set[str] = set()  # names of what is on from the start, before it has gained anything
         self._starts: list[Candidate] = []  # what shortens the start, and was not tried yet
+        self._displaced: set[str] = set()  # of those, what made room for something else
         self._slow: list[Candidate] = []  # what is slow to set up: its other settings are tried last
         self._catalog: dict[str, type[Technique]] = dict(CATALOG)
 
@@ -66,7 +66,8 @@ class Search:
         left = [candidate.technique.name for candidate in (*candidates, *outside)]
         if not self._by_itself and left_out_alone(self.comparisons, left, self._catalog):
             climbing = []
-        self._starts = [one for one in climbing if is_for_start(one.technique.name, self._catalog)]
+        starts = [one for one in climbing if is_for_start(one.technique.name, self._catalog)]
+        self._starts = list(starts)
         self._steadying = {candidate.technique.name for candidate in steadying}
         for fitting in self._fitting_each_other(BASELINE, steadying):
             self.found = self.found.adding(fitting.technique.name, fitting.options[0])
@@ -88,6 +89,7 @@ class Search:
         for candidate in (*steadying, *late_settings):
             self.found = with_best_settings(self.comparisons, self.found, candidate, self._catalog)
         self._join(outside)
+        self._starts += [one for one in starts if one.technique.name in self._displaced]
         self._try_starts()
         if left_out_alone(self.comparisons, list(self.found.techniques), self._catalog):
             self.found = BASELINE
@@ -131,7 +133,7 @@ class Search:
         for name, settings in self._by_itself.techniques.items():
             excluded = against(self.found, name, settings, self._catalog)
             if excluded is not None:
-                self.comparisons.left_out.append(Refused(name, (WhyNot("excluded", str(excluded)),)))
+                self.comparisons.leave_out(name, WhyNot("excluded", str(excluded)))
             elif name not in self.found.techniques:
                 self.found = self.found.adding(name, settings)
         self._by_itself = BASELINE
@@ -148,12 +150,11 @@ class Search:
             why = too_long(self.comparisons, self.found, fitted)
             self.comparisons.leave_out(candidate.technique.name, why)
 
-    @property
     def _has_found_any(self) -> bool:
         return bool(self._by_itself) or not self._steadying.issuperset(self.found.techniques)
 
-    def _try_starts(self) -> None:
-        """By now it is known whether anything else is in the plan."""
+    def _try_starts(self, then: int = 0) -> None:
+        """Once it is known whether anything else is in the plan. ``then``: comparisons that will follow."""
         starts, self._starts = self._starts, []
         for candidate in starts:
             if candidate.technique.name in self.found.techniques:
@@ -161,7 +162,7 @@ class Search:
             if not (self.found or self._by_itself):
                 self.comparisons.leave_out(candidate.technique.name, WhyNot("only the start"))
             elif (fitted := self._worth_trying(candidate)) is not None:
-                self._try(fitted, self.comparisons.seconds_left)
+                self._try(fitted, self.comparisons.seconds_left / (1 + then / candidate.weight))
 
     def _climb(self, climbing: Sequence[Candidate], then: int) -> list[list[str]]:
         """Try one after another; returns what each adopted, except for starts: these are the same in any
@@ -172,8 +173,8 @@ class Search:
         unsure: list[Candidate] = []
         for position, candidate in enumerate(climbing):
             to_do = sum(one.weight for one in climbing[position:]) + then
-            if self._has_found_any and due_before(candidate, self.comparisons, self._bounds):
-                self._try_starts()
+            if self._has_found_any() and due_before(candidate, self.comparisons, self._bounds):
+                self._try_starts(to_do)
             rivals = rivals_of(candidate, unsure, self.tried, self.found, self._catalog)
             due = rivals if candidate.technique.scope == "live" else unsure
             adopted += self._try_again(due, to_do)
@@ -181,7 +182,7 @@ class Search:
             if candidate.technique.name in self.found.techniques:
                 continue
             if is_for_start(candidate.technique.name, self._catalog):
-                if candidate not in self._starts or not self._has_found_any:
+                if candidate not in self._starts or not self._has_found_any():
                     continue
                 self._starts.remove(candidate)
             fitted = self._worth_trying(candidate)
@@ -196,8 +197,7 @@ class Search:
 
     def _worth_trying(self, candidate: Candidate) -> Candidate | None:
         """As ``_fitted``; None also where what it makes shorter has become a small part of the run."""
-        small = self._bounds.why_not(candidate.technique)
-        if small is not None:
+        if (small := self._bounds.why_not(candidate.technique)) is not None:
             self.comparisons.leave_out(candidate.technique.name, small)
             return None
         return self._fitted(with_room_for(candidate, self.found, self._catalog), candidate)
@@ -210,10 +210,9 @@ class Search:
         again = [candidate.for_second_try(self.tried, self.found) for candidate in unsure]
         due = [candidate for candidate in again if candidate is not None]
         for position, candidate in enumerate(due):
-            fitted = candidate.fitting(self.found, self._catalog)
-            if isinstance(fitted, Exclusion) or not self.comparisons.affords(
-                self.found, fitted.added_to(self.found, 0)
-            ):
+            plan = with_room_for(candidate, self.found, self._catalog)
+            fitted = candidate.fitting(plan, self._catalog)
+            if isinstance(fitted, Exclusion) or not self.comparisons.affords(plan, fitted.added_to(plan, 0)):
                 continue
             seconds = _LONGER * self.comparisons.seconds_left / (len(due) - position + then)
             adopted.append(self._try(fitted, seconds))
@@ -253,9 +252,7 @@ class Search:
         """The part of a candidate that can join ``plan``; None if nothing can, and the reason is kept."""
         fitted = candidate.fitting(plan, self._catalog)
         if isinstance(fitted, Exclusion):
-            self.comparisons.left_out.append(
-                Refused(candidate.technique.name, (WhyNot("excluded", str(fitted)),))
-            )
+            self.comparisons.leave_out(candidate.technique.name, WhyNot("excluded", str(fitted)))
             return None
         return fitted
 
@@ -274,14 +271,15 @@ class Search:
         """Adopt the best of the candidate's winning options, or the first if it is slow to set up: what gains
         with it comes before its other settings. Returns what is new in the plan.
         """
-        plan = with_room_for(candidate, self.found, self._catalog)
+        before, plan = self.found, with_room_for(candidate, self.found, self._catalog)
         name, bounds, best_upper = candidate.technique.name, self._bounds, KEEP_BELOW
         for number, settings in enumerate(candidate.options):
             wanted = candidate.added_to(plan, number)
             if not self.comparisons.affords(plan, wanted):
                 if number:
-                    untried = tuple(candidate.options[number:])
-                    self.comparisons.leave_out(name, WhyNot("no time", untried=untried))
+                    self.comparisons.leave_out(
+                        name, WhyNot("no time", untried=(*candidate.options[number:],))
+                    )
                 else:
                     self.comparisons.leave_untried(name, plan, wanted)
                 break
@@ -297,4 +295,5 @@ class Search:
                 self._slow.append(candidate.only(candidate.options[number:]))
                 break
         self._bounds = bounds
-        return [one for one in self.found.techniques if one not in plan.techniques]
+        self._displaced |= before.techniques.keys() - self.found.techniques.keys()
+        return [one for one in self.found.techniques if one not in before.techniques]

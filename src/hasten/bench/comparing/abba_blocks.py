@@ -17,7 +17,7 @@ from .steps import TOO_FEW_REGULAR, Block, Rhythm
 LEAST_ABBA_BLOCKS, _LEAST_IF_FEW = 5, 3  # few: steps are slow, or the script has few of them
 MOST_ABBA_BLOCKS = 24
 HOPELESS, _HOPELESS_IF_LONG = 10.0, 6.0  # times slower
-_LONG_SECONDS = 1.0  # of a step: other programs do not make it several times as long
+LONG_SECONDS = 1.0  # of a step: other programs do not make it several times as long
 _LONG_WAIT = 1.0  # seconds for one cycle of a hopeless plan
 _SHORT_RUN = 5.0  # seconds: a set-up of so many is always waited for
 _LEAST_LOOK = 20.0  # seconds in which a first step may set up something small
@@ -102,14 +102,14 @@ class Comparison:
         """Whether b is so much slower that it need not be measured further."""
         if self.step_seconds_a is None:
             return False
-        times = _HOPELESS_IF_LONG if step_seconds_b > _LONG_SECONDS else HOPELESS
+        times = _HOPELESS_IF_LONG if step_seconds_b > LONG_SECONDS else HOPELESS
         return step_seconds_b > times * self.step_seconds_a
 
-    def give_up(self, step_seconds_b: float) -> None:
-        """Raises TrialFailed if it is."""
+    def give_up(self, step_seconds_b: float, seen: str = "one block was") -> None:
+        """Raises TrialFailed if it is, with where that was ``seen``."""
         if self.step_seconds_a is not None and self.hopeless(step_seconds_b):
             times = step_seconds_b / self.step_seconds_a
-            raise TrialFailed(f"about {times:.0f} times slower: one block was enough to see it")
+            raise TrialFailed(f"about {times:.0f} times slower: {seen} enough to see it")
 
     def took_up(self, setup_seconds: float, is_b: bool) -> None:
         """A worker's set-up time for a plan so far."""

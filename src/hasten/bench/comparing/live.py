@@ -1,5 +1,4 @@
-"""Two plans compared inside one running training: blocks of steps in the order A B B A, then B A A B, and
-so on.
+"""Two plans compared inside one running training: blocks of steps in the order A B B A, then B A A B, ...
 
 Both share process, data, memory layout and moment. An ABBA block is within one worker; when the script ends,
 the trial continues in the next one.
@@ -23,7 +22,7 @@ from ..workers.ending import BudgetOver, PlanRefused, ScriptEnded, ScriptOver
 from ..workers.process_start import START_SECONDS
 from ..workers.stopwatch import Part
 from ..workers.worker import Worker
-from .abba_blocks import Comparison, TrialFailed, least
+from .abba_blocks import LONG_SECONDS, Comparison, TrialFailed, least
 from .epoch_ends import EpochEnds
 from .quiet import Quiet
 from .steps import Block, Rhythm, measure, spoilt
@@ -233,13 +232,14 @@ class LiveBench:
         return block
 
     def _settle(self, worker: Worker, comparison: Comparison, is_b: bool) -> None:
-        """Untimed steps. b is given up if it is hopeless in the first of them and in as many that follow."""
+        """Untimed steps. b is given up if it is hopeless in the first of them and in those that follow."""
         first, left = comparison.settles_in(self._settling) if is_b else self._settling, self._settling
         steps = self._trained(worker, first, "settling", comparison, is_b)
-        if is_b and comparison.hopeless(self._fastest_cycle(steps)):
-            left -= first
-            steps = self._trained(worker, first, "settling", comparison, is_b)
-            comparison.give_up(self._fastest_cycle(steps))
+        if is_b and comparison.hopeless(slow := self._fastest_cycle(steps)):
+            again = first if slow > LONG_SECONDS else max(first, left - first)
+            left -= again
+            steps = self._trained(worker, again, "settling", comparison, is_b)
+            comparison.give_up(self._fastest_cycle(steps), "its first steps were")
         if left > first:
             self._trained(worker, left - first, "settling", comparison, is_b)
 
