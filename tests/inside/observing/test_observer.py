@@ -36,10 +36,10 @@ class Script:
         self.clock.passes(seconds)
         self.observer.data_waited(seconds, samples, elements, source)
 
-    def forward(self, seconds: float, training: bool = True) -> None:
+    def forward(self, seconds: float, training: bool = True, mode: bool = True) -> None:
         began = self.observer.forward_begins()
         self.clock.passes(seconds)
-        self.observer.forward_ends(began, training)
+        self.observer.forward_ends(began, training, mode)
 
     def backward(self, seconds: float) -> None:
         began = self.observer.backward_begins()
@@ -179,6 +179,34 @@ def test_an_evaluation_is_counted_and_is_no_forward_of_training(script: Script, 
     assert (step.evaluations, step.forwards, step.samples) == (1, 1, 8)
     assert step.forward == 2
     assert step.phases()["other"] == 32
+
+
+def test_an_evaluation_with_gradients_is_one_as_well(script: Script, steps: list[RawStep]) -> None:
+    """A graph network's test of few batches has no no_grad: with five steps an epoch, each test seemed to be
+    part of a cycle of five steps, and no cycle was free of one.
+    """
+    for _ in range(8):
+        for _ in range(3):
+            script.forward(5, mode=False)
+        for _ in range(5):
+            script.step()
+    assert [step.evaluations for step in steps[:7]] == [3, 0, 0, 0, 0, 3, 0]
+    assert {(step.forwards, step.backwards) for step in steps} == {(1, 1)}
+    assert {step.forward for step in steps} == {2}
+    assert cycle_length([(step.optimizer, step.forwards, step.backwards) for step in steps]) == 1
+
+
+def test_what_is_trained_in_evaluation_mode_is_no_evaluation(script: Script, steps: list[RawStep]) -> None:
+    """Of batches that are accumulated, or of two networks, one of which has frozen statistics."""
+    for _ in range(2):
+        script.forward(2, mode=False)
+        script.backward(4)
+    script.update(8)
+    script.forward(2)
+    script.forward(1, mode=False)
+    script.backward(4)
+    script.update(8)
+    assert [(step.forwards, step.evaluations, step.forward) for step in steps] == [(2, 0, 4), (2, 0, 3)]
 
 
 def test_an_evaluation_between_forward_and_backward_keeps_the_sum(

@@ -72,6 +72,7 @@ class Observer:
         self._step = RawStep()
         self._began = clock()
         self._forward_ended: float | None = None
+        self._without_backward: list[float] = []  # seconds of passes with gradients in evaluation mode
         self._update_began = self._closure_took = 0.0
         self._watched_before_update = self._updated_within = 0.0
         self._first_within = -1  # the first optimizer that stepped within this backward pass
@@ -120,6 +121,18 @@ class Observer:
         step.forwards += 1
         step.forward += now - began
         self._forward_ended = now
+        if not mode:
+            self._without_backward.append(now - began)
+        elif self._without_backward:
+            self._was_evaluation()
+
+    def _was_evaluation(self) -> None:
+        """The module is in training mode again, and no backward pass followed: as without gradients."""
+        step, count = self._step, len(self._without_backward)
+        step.forwards -= count
+        step.evaluations += count
+        step.forward -= sum(self._without_backward)
+        self._without_backward.clear()
 
     @property
     def saw_forward(self) -> bool:
@@ -130,6 +143,7 @@ class Observer:
     def backward_begins(self) -> float:
         """Returns the time at which the backward pass begins, for ``backward_ends``."""
         self.in_backward = True
+        self._without_backward.clear()
         if self.timeline is not None:
             self.timeline.backward_begins()
         if self._pending and not self._step.forwards:  # e.g. what is trained is not a module
