@@ -252,3 +252,18 @@ def test_the_loops_around_a_step_say_how_long_a_run_will_be(
     assert run is not None
     assert not run.ended
     assert run.planned_steps == planned
+
+
+def test_a_script_that_ends_while_it_is_watched_on_is_as_long_as_that(tmp_path: Path) -> None:
+    """An epoch's end was waited for, and the last one's is the script's."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    with workers_forked(), trials_for(FOLDER / "five_steps.py", folder) as trials:
+        _, short = observe(trials, steps=2, warmup_steps=1, on=WatchOn(whole=True))
+    assert short.steps_in_all == 5
+    folder = tmp_path / "another"
+    folder.mkdir()
+    with workers_forked(), trials_for(FOLDER / "module_level.py", folder) as trials:
+        observation, rhythm = observe(trials, steps=8, warmup_steps=2, on=WatchOn(whole=True))
+    assert rhythm.steps_in_all == 160
+    assert observation.rest is not None

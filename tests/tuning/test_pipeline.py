@@ -59,6 +59,7 @@ class Paper:
     allowed: Callable[[Plan], bool] = lambda plan: True  # by the guard
     pair_seconds: float | None = 5.0
     late_pair_seconds: float | None = None  # of the confirmation's, where they are others
+    slow_pair_seconds: float | None = None  # once the search is over, if they take longer then
     failure: Exception | None = None
     draws_otherwise: bool = False
     untouched: tuple[str, ...] = ()  # techniques that leave every loss as it was
@@ -153,6 +154,7 @@ class PaperBench(ScriptedBench):
 
     def rest(self) -> None:
         self._paper.resting = True
+        self.pair_seconds = self._paper.slow_pair_seconds or self.pair_seconds
 
     def setup(self, plan: Plan) -> float:
         return 0.0
@@ -251,6 +253,17 @@ def test_what_cannot_pay_in_the_steps_that_the_loops_say_is_not_in_the_plan(
 ) -> None:
     paper.effects, paper.setup_seconds, paper.planned_steps = {"dataset_in_ram": 0.5}, 10.0, planned
     assert ("dataset_in_ram" in tune(request(), Silent()).plan.techniques) is pays
+
+
+@pytest.mark.parametrize(("most", "claimed"), [(0.0, False), (600.0, True)])
+def test_what_other_programs_slow_down_in_the_end_makes_the_budget_grow(
+    paper: Paper, most: float, claimed: bool
+) -> None:
+    """A plan was 2.7 times as fast, then pairs of processes took 3.3 times as long: nothing was claimed."""
+    paper.effects, paper.slow_pair_seconds = {"dataset_in_ram": 0.5}, 60.0
+    result = tune(replace(request(), budget_most=most), Silent())
+    assert (result.outcome == "gain") is claimed
+    assert bool(result.plan) is claimed
 
 
 def test_the_script_is_watched_on_for_a_twentieth_of_the_budget(paper: Paper) -> None:

@@ -78,7 +78,7 @@ def observe(
                 watched += _train(worker, min(steps, _UNEQUAL_STEPS) - len(watched), 0, left)
             seen = worker.observation()
             if on is not None:
-                seen = _watch_on(worker, trials, seen, on)
+                seen, in_all = _watch_on(worker, trials, seen, on)
         except ScriptOver as over:
             in_all = over.ended.steps_in_all
             if over.ended.how != "completed" or over.ended.observation is None or in_all < LEAST_STEPS:
@@ -109,9 +109,11 @@ def _told_elsewhere(run: WatchedRun, trials: Trials) -> WatchedRun:
     return replace(run, saved_elsewhere=next(folders, ""))
 
 
-def _watch_on(worker: Worker, trials: Trials, seen: Observation, on: WatchOn) -> Observation:
-    """The observation once an epoch has ended, or the script, or the time that ``on`` allows. A script that
-    fails meanwhile has been seen until then.
+def _watch_on(
+    worker: Worker, trials: Trials, seen: Observation, on: WatchOn
+) -> tuple[Observation, int | None]:
+    """The observation once an epoch has ended, or the script, or the time that ``on`` allows; and the steps
+    of the script, if it has come to its end. One that fails meanwhile has been seen until then.
     """
     began = trials.limit.clock()
     try:
@@ -127,12 +129,13 @@ def _watch_on(worker: Worker, trials: Trials, seen: Observation, on: WatchOn) ->
                 seen = worker.observation()
     except ScriptOver as over:
         seen = over.ended.observation or seen
-        if over.ended.how != "completed" and seen.run is not None:
+        if over.ended.how == "completed":
+            return replace(seen, rest=over.ended.rest), over.ended.steps_in_all
+        if seen.run is not None:
             seen = replace(seen, run=replace(seen.run, failure=str(over)))
-        return seen
     except BudgetOver:  # within a step: a long evaluation, for example
-        return seen
-    return seen
+        pass
+    return seen, None
 
 
 def _may_end(worker: Worker, seen: Observation, seconds: float, on: WatchOn) -> bool:

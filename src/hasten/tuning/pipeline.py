@@ -160,7 +160,6 @@ class _Tune:
             held, trial = self._confirmed(held, logged, quiet, accuracy)
             spent = self.budget.spent
             threads = self._threads(facts, search, held.plan, logged)
-
         lost = logged.lost or keeping.lost
         return Found(
             facts=facts,
@@ -239,6 +238,7 @@ class _Tune:
     def _guarded(self, search: Search, accuracy: Accuracy) -> Held:
         if not search.found:
             return Held(search.found, too_late(search.tried, self.budget))
+        self.allowance.leave_end(search.found)  # others may have slowed down what it was foreseen from
         self.progress.stage("checking that the training stays the same")
         return accuracy.held_part(search.found).but_starts()
 
