@@ -460,6 +460,19 @@ def test_a_start_that_made_room_for_something_comes_back_if_that_goes() -> None:
     assert "early" not in why_not(search)
 
 
+@pytest.mark.parametrize("length", [100, None])
+def test_a_start_that_was_excluded_is_tried_if_that_goes(length: int | None) -> None:
+    together = {frozenset(("fast", "rival", "other")): 0.355}
+    bench = ScriptedBench(
+        {"early": 0.6, "fast": 0.7, "rival": 0.8, "other": 0.5}, together=together, outside=START
+    )
+    search = search_over(bench, length=ScriptLength(length), bounds=Bounds(start=50.0))
+    rival = candidate("rival", conflicts=("early",))
+    found = search.run([rival, candidate("fast"), candidate("other"), of("early", "start")])
+    assert found == plan_of("fast", "other", "early")
+    assert "early" not in why_not(search)
+
+
 def test_a_start_that_made_room_for_good_says_so() -> None:
     bench = ScriptedBench({"early": 0.6, "fast": 0.7, "rival": 0.5}, outside=START)
     search = search_over(bench, length=ScriptLength(100), bounds=Bounds(start=50.0))

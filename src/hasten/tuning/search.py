@@ -153,15 +153,19 @@ class Search:
     def _has_found_any(self) -> bool:
         return bool(self._by_itself) or not self._steadying.issuperset(self.found.techniques)
 
-    def _try_starts(self, then: int = 0) -> None:
-        """Once it is known whether anything else is in the plan. ``then``: comparisons that will follow."""
-        starts, self._starts = self._starts, []
-        for candidate in starts:
-            if candidate.technique.name in self.found.techniques:
+    def _try_starts(self, then: int = 0, alone: Candidate | None = None) -> None:
+        """Those that are left, or one ``alone``, once something else was found. ``then``: comparisons that
+        will follow; until there are none, what is excluded waits, as what excludes it may go.
+        """
+        for candidate in [one for one in self._starts if alone in (None, one)]:
+            name = candidate.technique.name
+            waits = isinstance(candidate.fitting(self.found, self._catalog), Exclusion)
+            if then and (waits or not self._has_found_any()):
                 continue
+            self._starts.remove(candidate)
             if not (self.found or self._by_itself):
-                self.comparisons.leave_out(candidate.technique.name, WhyNot("only the start"))
-            elif (fitted := self._worth_trying(candidate)) is not None:
+                self.comparisons.leave_out(name, WhyNot("only the start"))
+            elif name not in self.found.techniques and (fitted := self._worth_trying(candidate)) is not None:
                 self._try(fitted, self.comparisons.seconds_left / (1 + then / candidate.weight))
 
     def _climb(self, climbing: Sequence[Candidate], then: int) -> list[list[str]]:
@@ -173,7 +177,7 @@ class Search:
         unsure: list[Candidate] = []
         for position, candidate in enumerate(climbing):
             to_do = sum(one.weight for one in climbing[position:]) + then
-            if self._has_found_any() and due_before(candidate, self.comparisons, self._bounds):
+            if due_before(candidate, self.comparisons, self._bounds):
                 self._try_starts(to_do)
             rivals = rivals_of(candidate, unsure, self.tried, self.found, self._catalog)
             due = rivals if candidate.technique.scope == "live" else unsure
@@ -182,15 +186,12 @@ class Search:
             if candidate.technique.name in self.found.techniques:
                 continue
             if is_for_start(candidate.technique.name, self._catalog):
-                if candidate not in self._starts or not self._has_found_any():
-                    continue
-                self._starts.remove(candidate)
-            fitted = self._worth_trying(candidate)
-            if fitted is None:
+                self._try_starts(to_do, candidate)
                 continue
-            names = self._try(fitted, self.comparisons.seconds_left * candidate.weight / to_do)
-            adopted.append([name for name in names if not is_for_start(name, self._catalog)])
-            if not names and candidate.is_cheap:
+            if (fitted := self._worth_trying(candidate)) is None:
+                continue
+            adopted.append(self._try(fitted, self.comparisons.seconds_left * candidate.weight / to_do))
+            if not adopted[-1] and candidate.is_cheap:
                 unsure.append(fitted)
         adopted += self._try_again(unsure, then)
         return [names for names in adopted if names]

@@ -550,6 +550,22 @@ def test_a_set_up_longer_than_a_whole_run_is_not_waited_for(
         assert trial.failure is None
 
 
+def test_a_planned_length_that_a_process_went_past_stops_no_set_up() -> None:
+    """A head was trained for 60 steps, as the loops around them said, and then the whole network."""
+    compiled, set_up = Plan({"compile": {}}), set()
+    trials = ClockedTrials(effects={"compile": 0.5})
+
+    def trained(worker: PaperWorker) -> None:
+        if worker.plan == compiled and id(worker) not in set_up:
+            set_up.add(id(worker))
+            trials.spend(12.0)
+
+    trials.on_steps = trained
+    bench = bench_over(trials, Rhythm(0, 0, 1, 0.01, planned_steps=60))
+    bench.compare(BASELINE, FAST, 5.0)
+    assert bench.compare(BASELINE, compiled, 5.0).failure is None
+
+
 @pytest.mark.parametrize("before", ["settling", "timing"])
 def test_a_larger_model_that_is_trained_next_is_not_held_against_it(before: str) -> None:
     """A student is trained after its teacher, or the other way round."""

@@ -36,10 +36,10 @@ class Script:
         self.clock.passes(seconds)
         self.observer.data_waited(seconds, samples, elements, source)
 
-    def forward(self, seconds: float, training: bool = True, mode: bool = True) -> None:
+    def forward(self, seconds: float, training: bool = True, mode: bool = True, root: int = 0) -> None:
         began = self.observer.forward_begins()
         self.clock.passes(seconds)
-        self.observer.forward_ends(began, training, mode)
+        self.observer.forward_ends(began, training, mode, root=root)
 
     def backward(self, seconds: float) -> None:
         began = self.observer.backward_begins()
@@ -202,11 +202,13 @@ def test_what_is_trained_in_evaluation_mode_is_no_evaluation(script: Script, ste
         script.forward(2, mode=False)
         script.backward(4)
     script.update(8)
-    script.forward(2)
-    script.forward(1, mode=False)
-    script.backward(4)
-    script.update(8)
-    assert [(step.forwards, step.evaluations, step.forward) for step in steps] == [(2, 0, 4), (2, 0, 3)]
+    for first in (True, False):
+        script.forward(2, mode=first, root=1 + first)
+        script.forward(1, mode=not first, root=2 - first)
+        script.backward(4)
+        script.update(8)
+    told = [(step.forwards, step.evaluations, step.forward) for step in steps]
+    assert told == [(2, 0, 4), (2, 0, 3), (2, 0, 3)]
 
 
 def test_an_evaluation_between_forward_and_backward_keeps_the_sum(

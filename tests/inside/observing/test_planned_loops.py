@@ -175,10 +175,6 @@ def test_several_steps_in_each_turn(each: int, planned: int) -> None:
     assert planned_steps([Loop(40, 9)], 10 * each, None, 0) == planned
 
 
-def test_a_step_every_few_turns() -> None:
-    assert planned_steps([Loop(400, 79)], 20, None, 0) == 100
-
-
 @pytest.mark.attack("truth")
 @pytest.mark.parametrize(
     ("around", "taken", "epoch_steps", "epochs"),
@@ -276,8 +272,19 @@ def test_a_turn_for_each_step_whatever_it_does_inside() -> None:
         # a patience, not a number of epochs
         "bad = 0\nwhile bad < 10:\n    for batch in loader:\n        step()\n    break",
         # a pass that is cut short
-        "for epoch in range(9):\n    for i, batch in enumerate(loader):\n        step()\n        if i: break",
+        "for epoch in range(9):\n    for i, b in enumerate(loader):\n        step()\n        if i > 1: break",
         # episodes that end when the game is over
+        "for epoch in range(9):\n    for n, b in enumerate(loader):\n        step()\n        if n > 4: break",
+        # as many steps as there may be
+        "def train():\n    for epoch in range(9):\n        for n, b in enumerate(loader):\n"
+        "            step()\n            if n > 8: return\ntrain()",
+        # two networks, or two data sets, in each epoch
+        "def train(name):\n    for batch in loader:\n        step()\n"
+        "for epoch in range(4):\n    train('one')\n    train('other')",
+        "for epoch in range(4):\n    for batch in loader:\n        step()\n    for batch in loader:\n"
+        "        backward()",
+        # it goes on where it was
+        "epoch = 2\nfor epoch in range(epoch, 10):\n    for batch in loader:\n        step()",
         "for game in range(500):\n    for turn in range(1000):\n        step()\n        if turn > 5: break",
         # a training for each seed
         "def train(seed):\n    for epoch in range(4):\n        for batch in loader:\n            step()\n"
@@ -285,9 +292,51 @@ def test_a_turn_for_each_step_whatever_it_does_inside() -> None:
     ],
 )
 def test_a_count_that_means_something_else_is_not_taken_for_epochs(tmp_path: Path, source: str) -> None:
-    found = seen(tmp_path, source)
-    assert OTHER in found[3]
+    found = seen(tmp_path, source, backward=lambda: None)
     assert planned_steps(found[3], 4, 6, 0) is None
+
+
+def test_an_evaluation_by_another_name_and_a_flag_are_no_reason_to_doubt(tmp_path: Path) -> None:
+    found = seen(
+        tmp_path,
+        """
+        def train(dry_run):
+            for batch in loader:
+                step()
+                if dry_run:
+                    break
+
+        def test():
+            for batch in loader:
+                pass
+
+        schedulers = []
+        for epoch in range(1, 4):
+            train(False)
+            test()
+            for scheduler in schedulers:
+                scheduler.step()
+        """,
+    )
+    assert planned_steps(found[3], 4, 6, 0) == 18
+
+
+def test_one_function_for_training_and_evaluation_is_believed_once_an_epoch_is_over(tmp_path: Path) -> None:
+    found = seen(
+        tmp_path,
+        """
+        def run(trains):
+            for batch in loader:
+                if trains:
+                    step()
+
+        for epoch in range(4):
+            run(True)
+            run(False)
+        """,
+    )
+    assert planned_steps(found[3], 4, 6, 0) is None
+    assert planned_steps(found[7], 8, 6, 1) == 24
 
 
 def test_an_early_stop_of_the_outermost_loop_is_assumed_not_to_come(tmp_path: Path) -> None:
@@ -357,11 +406,11 @@ def test_nothing_of_the_scripts_is_kept_in_memory(tmp_path: Path) -> None:
                 del batch
                 alive(watched() is not None)
 
-        def keeps():
+        def keeps(rate=0.1):
             config = locals()
             for epoch in range(2):
                 step()
-            alive("config" not in config and config != {})
+            alive(list(config) == ["rate"])
 
         train()
         keeps()
@@ -370,7 +419,7 @@ def test_nothing_of_the_scripts_is_kept_in_memory(tmp_path: Path) -> None:
         ref=weakref.ref,
         alive=found.append,
     )
-    assert found[:2] == [False, False]
+    assert found == [False, False, True]
 
 
 def test_warnings_of_sources_are_not_repeated(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:

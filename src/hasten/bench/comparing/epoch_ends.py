@@ -172,6 +172,15 @@ class EpochEnds:
             _courses=[*others._courses, *self._courses],
         )
 
+    def with_lengths(self, rhythm: Rhythm) -> Rhythm:
+        """``rhythm`` with the script's length as it is known by now: a planned one that a process went past
+        is none.
+        """
+        planned = rhythm.planned_steps
+        if planned is not None and planned < self.reach:
+            planned = None
+        return replace(rhythm, steps_in_all=self.script_steps, planned_steps=planned)
+
     # ---- results
     @property
     def kinds(self) -> tuple[Kind, ...]:

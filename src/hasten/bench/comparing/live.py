@@ -65,7 +65,7 @@ class LiveBench:
         """``b`` against ``a``; they may only differ in live techniques."""
         clock = self._trials.limit.clock
         began = clock()
-        self._take(replace(self._rhythm, steps_in_all=self._ends.script_steps))
+        self._take(self._ends.with_lengths(self._rhythm))
         patience = max(_LEAST_PATIENCE, _PATIENCE * seconds)
         slow = slow_to_set_up(b)
         comparison = Comparison(self._rhythm.between(a, b), patience, slow, slow - a.techniques.keys())

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import linecache
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from types import FrameType
 
 _Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 _Loops = (ast.For, ast.AsyncFor, ast.While)
+_Definitions = (*_Function, ast.Lambda, ast.ClassDef)
+_WRAPPERS = {"range", "enumerate", "tqdm", "zip", "print"}
 _Comprehension = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -49,34 +51,61 @@ def around_line(body: ast.AST, line: int) -> Iterator[ast.AST]:
                 continue
             if isinstance(one, (*_Loops, *_Comprehension)):
                 yield one
-            if not isinstance(one, (*_Function, ast.Lambda, ast.ClassDef)):
+            if not isinstance(one, _Definitions):
                 nodes.append(one)
 
 
-def is_stored_within(node: ast.For) -> bool:
-    """Whether its body changes what its turns are read from."""
-    read = {_name(one) for part in (node.target, node.iter) for one in ast.walk(part)} - {""}
-    stored = (one for line in node.body for one in ast.walk(line))
-    return any(_name(one) in read for one in stored if isinstance(getattr(one, "ctx", None), ast.Store))
+def may_change(node: ast.For) -> bool:
+    """Whether what its turns are read from may not be what it was when it began."""
+    target, over = _names_in([node.target], ast.Store), _names_in([node.iter])
+    return bool(target & over) or bool(_names_in(node.body, ast.Store) & (target | over))
 
 
-def _name(one: ast.AST) -> str:
-    if isinstance(one, ast.Attribute):
-        return one.attr
-    return one.id if isinstance(one, ast.Name) else ""
+def _names_in(nodes: Sequence[ast.AST], context: type[ast.expr_context] = ast.expr_context) -> set[str]:
+    """Names, and those of attributes with a dot."""
+    found = [
+        one for node in nodes for one in ast.walk(node) if isinstance(getattr(one, "ctx", None), context)
+    ]
+    names = {one.id for one in found if isinstance(one, ast.Name)}
+    return names | {f".{one.attr}" for one in found if isinstance(one, ast.Attribute)}
 
 
-def has_break(node: ast.For) -> bool:
-    """Whether it, and no loop within it, is left by one."""
-    todo: list[ast.AST] = list(node.body)
+def is_left_early(node: ast.For) -> bool:
+    """Whether it may be left within a turn, by a comparison, such as of the steps with the most there may be.
+    A flag, as for trying a script out, counts as never set.
+    """
+    todo: list[tuple[ast.AST, bool | None, bool]] = [(line, None, True) for line in node.body]
     while todo:
-        one = todo.pop()
-        if isinstance(one, ast.Break):
+        one, compared, own = todo.pop()
+        leaves = isinstance(one, ast.Return) or (own and isinstance(one, ast.Break))
+        if leaves and compared is not False:
             return True
-        if isinstance(one, _Loops):
-            todo += one.orelse
-        elif isinstance(one, ast.stmt | ast.excepthandler | ast.match_case) and not isinstance(
-            one, _Function
-        ):
-            todo += ast.iter_child_nodes(one)
+        if isinstance(one, ast.If):
+            compared = bool(compared) or any(isinstance(part, ast.Compare) for part in ast.walk(one.test))
+        own = own and not isinstance(one, _Loops)
+        if not isinstance(one, _Definitions):
+            todo += [(part, compared, own) for part in ast.iter_child_nodes(one)]
     return False
+
+
+def trains_elsewhere(node: ast.For, line: int) -> bool:
+    """Whether a turn may train in another place than around ``line``, too: in another loop, or by calling
+    once more what is called there.
+    """
+    within = [one for part in node.body for one in ast.walk(part)]
+    here = {_called(one) for one in within if isinstance(one, ast.Call) and _covers(one, line)} - {""}
+    others = [one for one in within if not _covers(one, line)]
+    again = any(isinstance(one, ast.Call) and _called(one) in here - _WRAPPERS for one in others)
+    loops = [one for one in others if isinstance(one, _Loops)]
+    return again or any(
+        isinstance(one, ast.Call) and _called(one) == "backward" for loop in loops for one in ast.walk(loop)
+    )
+
+
+def _called(one: ast.Call) -> str:
+    return one.func.attr if isinstance(one.func, ast.Attribute) else getattr(one.func, "id", "")
+
+
+def _covers(one: ast.AST, line: int) -> bool:
+    first = getattr(one, "lineno", None)
+    return first is not None and first <= line <= (getattr(one, "end_lineno", None) or first)

@@ -72,7 +72,7 @@ class Observer:
         self._step = RawStep()
         self._began = clock()
         self._forward_ended: float | None = None
-        self._without_backward: list[float] = []  # seconds of passes with gradients in evaluation mode
+        self._in_eval_mode: dict[int, list[float]] = {}  # seconds of passes with gradients, by root
         self._update_began = self._closure_took = 0.0
         self._watched_before_update = self._updated_within = 0.0
         self._first_within = -1  # the first optimizer that stepped within this backward pass
@@ -100,9 +100,11 @@ class Observer:
             self.marks("+forward")
         return clock()
 
-    def forward_ends(self, began: float, training: bool, mode: bool = True, observations: int = 0) -> None:
+    def forward_ends(
+        self, began: float, training: bool, mode: bool = True, observations: int = 0, root: int = 0
+    ) -> None:
         """``training``: gradients were being recorded; otherwise it was an evaluation. ``mode``: the module's
-        own flag. ``observations`` as in ``Timeline.forward_ended``.
+        own flag. ``observations`` as in ``Timeline.forward_ended``. ``root``: which one, by its id.
         """
         self.in_forward = False
         now = clock()
@@ -122,17 +124,16 @@ class Observer:
         step.forward += now - began
         self._forward_ended = now
         if not mode:
-            self._without_backward.append(now - began)
-        elif self._without_backward:
-            self._was_evaluation()
+            self._in_eval_mode.setdefault(root, []).append(now - began)
+        elif root in self._in_eval_mode:
+            self._was_evaluation(self._in_eval_mode.pop(root))
 
-    def _was_evaluation(self) -> None:
-        """The module is in training mode again, and no backward pass followed: as without gradients."""
-        step, count = self._step, len(self._without_backward)
+    def _was_evaluation(self, seconds: list[float]) -> None:
+        """A module is in training mode again, and no backward pass followed: as without gradients."""
+        step, count = self._step, len(seconds)
         step.forwards -= count
         step.evaluations += count
-        step.forward -= sum(self._without_backward)
-        self._without_backward.clear()
+        step.forward -= sum(seconds)
 
     @property
     def saw_forward(self) -> bool:
@@ -143,7 +144,7 @@ class Observer:
     def backward_begins(self) -> float:
         """Returns the time at which the backward pass begins, for ``backward_ends``."""
         self.in_backward = True
-        self._without_backward.clear()
+        self._in_eval_mode.clear()
         if self.timeline is not None:
             self.timeline.backward_begins()
         if self._pending and not self._step.forwards:  # e.g. what is trained is not a module

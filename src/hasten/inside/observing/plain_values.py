@@ -20,6 +20,16 @@ class Unread(Exception):
     """It cannot be known without calling the script's code."""
 
 
+def keeps_its_variables(frame: FrameType) -> bool:
+    """Whether the script may hold the frame's copy of its variables, which changes when we look at them."""
+    asks = {"locals", "vars"}.intersection(frame.f_code.co_names)
+    return bool(asks) and _has_copy(frame)
+
+
+def _has_copy(frame: FrameType) -> bool:
+    return sys.version_info < (3, 13) and bool(frame.f_code.co_flags & CO_OPTIMIZED)
+
+
 @contextmanager
 def names_of(frame: FrameType) -> Iterator[Names]:
     """The frame's variables. Before Python 3.13 it keeps a copy, which would keep a batch in memory."""
@@ -27,8 +37,7 @@ def names_of(frame: FrameType) -> Iterator[Names]:
     try:
         yield {**frame.f_globals, **own}
     finally:
-        is_copy = sys.version_info < (3, 13) and frame.f_code.co_flags & CO_OPTIMIZED
-        if is_copy and sys.getrefcount(own) <= _REFERENCES:  # what the script has from locals() is its own
+        if _has_copy(frame) and sys.getrefcount(own) <= _REFERENCES:  # else somebody else holds it, too
             own.clear()
 
 
@@ -84,10 +93,11 @@ def attribute(one: object, name: str) -> Any:
         return kept(content[name]).get("_val", content[name])
     if isinstance(one, dict) and dict.__contains__(one, name):
         return _item(one, name)
-    for kind in one.__mro__ if isinstance(one, type) else type(one).__mro__:
-        if is_whole(vars(kind).get(name)):
-            return vars(kind)[name]
-    raise Unread
+    kinds = one.__mro__ if isinstance(one, type) else type(one).__mro__
+    found = next((vars(kind)[name] for kind in kinds if name in vars(kind)), None)
+    if not is_whole(found):
+        raise Unread
+    return found
 
 
 def _item(one: object, key: object) -> Any:

@@ -18,26 +18,40 @@ from math import prod
 from types import FrameType
 
 from ...records.whole_run import ENDLESS_STEPS
-from .loop_sources import around_line, body_of, has_break, is_stored_within
-from .plain_values import Names, Unread, attribute, is_whole, iterated, kept, names_of, value
+from .loop_sources import around_line, body_of, is_left_early, may_change, trains_elsewhere
+from .plain_values import (
+    Names,
+    Unread,
+    attribute,
+    is_whole,
+    iterated,
+    keeps_its_variables,
+    kept,
+    names_of,
+    value,
+)
 
 _LEAST_TURNS = 4  # that say that each is a step
 _MANY_TURNS = 8  # that say how many steps come in each
-_MANY_STEPS = 20  # that say how many turns come in each
 
 
 @dataclass(frozen=True)
 class Loop:
-    """It goes round ``turns`` times, of which ``done`` are over, unless it ``breaks``."""
+    """It goes round ``turns`` times, of which ``done`` are over, unless it is left ``early``. ``elsewhere``:
+    a turn may have other steps, too.
+    """
 
     turns: int
     done: int
-    breaks: bool = False
+    early: bool = False
+    elsewhere: bool = False
 
 
-LOADER, OTHER = "loader", "other"
+LOADER, CUT, OTHER = "loader", "cut", "other"
 Around = Sequence[Loop | str]
-"""Loops around a step, outer ones first. LOADER: over the batches of a loader; OTHER: it cannot be read."""
+"""Loops around a step, outer ones first. LOADER: over the batches of a loader; CUT: it may be left early;
+OTHER: it cannot be read.
+"""
 
 
 def planned_steps(around: Around, taken: int, epoch_steps: int | None, epochs: int) -> int | None:
@@ -52,7 +66,7 @@ def planned_steps(around: Around, taken: int, epoch_steps: int | None, epochs: i
 def _steps_of(around: Around, taken: int, epoch_steps: int | None, epochs: int) -> int | None:
     """By the loops around the first that is over a loader, or that cannot be read. Each turn is a step, or a
     pass over the loader, whose loop may be the one that cannot be read if the steps of the passes that are
-    over agree with it. If all can be read, each turn may be several steps, or each step several turns.
+    over agree with it. If all can be read, each turn may be several steps.
     """
     read = next((at for at, loop in enumerate(around) if isinstance(loop, str)), len(around))
     loops = [loop for loop in around[:read] if isinstance(loop, Loop)]
@@ -62,12 +76,12 @@ def _steps_of(around: Around, taken: int, epoch_steps: int | None, epochs: int) 
     for loop in loops:
         done = done * loop.turns + loop.done
     all_read, begun = read == len(around), done + 1
-    several = all_read and (
-        (begun >= _MANY_TURNS and taken % begun == 0) or (taken >= _MANY_STEPS and begun % taken == 0)
-    )
+    several = all_read and begun >= _MANY_TURNS and taken % begun == 0
     if taken and begun >= _LEAST_TURNS and (taken == begun or several):
         return turns * taken // begun
-    if all_read or not epoch_steps or done != epochs or (around[read] == OTHER and not done):
+    if all_read or around[read] == CUT or not epoch_steps or done != epochs:
+        return None
+    if not done and (around[read] == OTHER or any(loop.elsewhere for loop in loops)):
         return None
     return turns * epoch_steps if _agree(taken, done, epoch_steps) else None
 
@@ -90,28 +104,34 @@ def loops_around(
         if not passed(frame):
             found[:0] = _loops_in(frame, loader, trainers)
         frame = frame.f_back
-    return [OTHER if place and _may_break(loop) else loop for place, loop in enumerate(found)]
+    return [CUT if place and _is_cut(loop) else loop for place, loop in enumerate(found)]
 
 
-def _may_break(loop: Loop | str) -> bool:
-    """An inner loop that does goes round as often as it happens to. That the outermost goes on is assumed."""
-    return isinstance(loop, Loop) and loop.breaks
+def _is_cut(loop: Loop | str) -> bool:
+    """An inner loop that is left early goes round as often as it happens to. That the outermost goes on is
+    assumed.
+    """
+    return isinstance(loop, Loop) and loop.early
 
 
 def _loops_in(frame: FrameType, loader: type, trainers: set[int]) -> list[Loop | str]:
+    if frame.f_code.co_name == "<lambda>":
+        return []
     body = body_of(frame)
     if body is None:
         return [OTHER]
     nodes = list(around_line(body, frame.f_lineno))
     if not nodes:
         return []
+    if keeps_its_variables(frame):
+        return [OTHER]
     with names_of(frame) as names:
         trainer = names.get("self")
         if (counted := _own_count(trainer)) is not None:
             known = id(trainer) in trainers
             trainers.add(id(trainer))
             return [] if known else [counted]
-        return [_loop(node, names, loader) for node in nodes]
+        return [_loop(node, frame.f_lineno, names, loader) for node in nodes]
 
 
 def _own_count(trainer: object) -> Loop | None:
@@ -123,16 +143,16 @@ def _own_count(trainer: object) -> Loop | None:
     return Loop(steps, taken) if is_whole(steps) and is_whole(taken) and 0 <= taken < steps else None
 
 
-def _loop(node: ast.AST, names: Names, loader: type) -> Loop | str:
-    if not isinstance(node, ast.For) or is_stored_within(node):
+def _loop(node: ast.AST, line: int, names: Names, loader: type) -> Loop | str:
+    if not isinstance(node, ast.For) or may_change(node):
         return OTHER
-    breaks = has_break(node)
+    early = is_left_early(node)
     try:
         over, start = iterated(node.iter, names)
         while "tqdm" in type(over).__module__:
             over = attribute(over, "iterable")
         if issubclass(type(over), loader):
-            return OTHER if breaks else LOADER
+            return CUT if early else LOADER
         if type(over) is not range:
             return OTHER
         counted = start is not None and isinstance(node.target, ast.Tuple)
@@ -142,4 +162,5 @@ def _loop(node: ast.AST, names: Names, loader: type) -> Loop | str:
         done = at - start if start is not None else over.index(at) if at in over else -1
     except Unread:
         return OTHER
-    return Loop(len(over), done, breaks) if 0 <= done < len(over) else OTHER
+    elsewhere = trains_elsewhere(node, line)
+    return Loop(len(over), done, early, elsewhere) if 0 <= done < len(over) else OTHER

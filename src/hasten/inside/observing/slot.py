@@ -71,7 +71,7 @@ class ForwardSlot(CallSlot):
                 try:
                     mode = root.training or self._is_teacher(root)
                     observations = 0 if recording or mode else observations_in((args, kwargs))
-                    observer.forward_ends(began, recording, mode, observations)
+                    observer.forward_ends(began, recording, mode, observations, id(root))
                     if recording and observer.counts_inputs and output is not None:
                         observer.passes.forward_ended(root, self._time_first, (args, kwargs), output)
                 except Exception as error:
