@@ -524,25 +524,33 @@ def test_an_evaluation_in_a_block_is_no_slow_step() -> None:
     assert len(seen) > 4
 
 
+COMPILED = Plan({"compile": {}})
+
+
+def compiling(seconds: float) -> ClockedTrials:
+    """Each worker compiles for so long, in the first steps under that plan."""
+    trials, set_up = ClockedTrials(effects={"compile": 0.5}), set[int]()
+
+    def trained(worker: PaperWorker) -> None:
+        if worker.plan == COMPILED and id(worker) not in set_up:
+            set_up.add(id(worker))
+            trials.spend(seconds)
+
+    trials.on_steps = trained
+    return trials
+
+
 @pytest.mark.parametrize("planned", [False, True])
 @pytest.mark.parametrize(("steps", "stopped"), [(450, True), (None, False), (4500, False)])
 def test_a_set_up_longer_than_a_whole_run_is_not_waited_for(
     steps: int | None, stopped: bool, planned: bool
 ) -> None:
     """Compiling took 40 s of a budget, for a script whose steps take 5 s in all."""
-    compiled, set_up = Plan({"compile": {}}), set()
-    trials = ClockedTrials(effects={"compile": 0.5})
-
-    def trained(worker: PaperWorker) -> None:
-        if worker.plan == compiled and id(worker) not in set_up:
-            set_up.add(id(worker))
-            trials.spend(12.0)
-
-    trials.on_steps = trained
+    trials = compiling(12.0)
     told = (None, steps) if planned else (steps, None)  # by its loops, or by a process that came to its end
     rhythm = Rhythm(0, 0, 1, 0.01, steps_in_all=told[0], planned_steps=told[1])
     bench = bench_over(trials, rhythm)
-    trial = bench.compare(BASELINE, compiled, 5.0)
+    trial = bench.compare(BASELINE, COMPILED, 5.0)
     if stopped:
         assert trial.failure == "its set-up takes longer than the 450 steps of a run without it"
         assert trial.seconds < 10.0
@@ -552,18 +560,10 @@ def test_a_set_up_longer_than_a_whole_run_is_not_waited_for(
 
 def test_a_planned_length_that_a_process_went_past_stops_no_set_up() -> None:
     """A head was trained for 60 steps, as the loops around them said, and then the whole network."""
-    compiled, set_up = Plan({"compile": {}}), set()
-    trials = ClockedTrials(effects={"compile": 0.5})
-
-    def trained(worker: PaperWorker) -> None:
-        if worker.plan == compiled and id(worker) not in set_up:
-            set_up.add(id(worker))
-            trials.spend(12.0)
-
-    trials.on_steps = trained
+    trials = compiling(12.0)
     bench = bench_over(trials, Rhythm(0, 0, 1, 0.01, planned_steps=60))
     bench.compare(BASELINE, FAST, 5.0)
-    assert bench.compare(BASELINE, compiled, 5.0).failure is None
+    assert bench.compare(BASELINE, COMPILED, 5.0).failure is None
 
 
 @pytest.mark.parametrize("before", ["settling", "timing"])

@@ -98,6 +98,27 @@ def test_a_network_that_judges_what_another_makes_is_no_root(watch: Watch) -> No
     assert watch.training.roots == [model]
 
 
+def test_a_backbone_that_trains_in_evaluation_mode_is_not_evaluated(watch: Watch) -> None:
+    """Its statistics stay as they are; the head is in training mode."""
+    backbone, head = torch.nn.Linear(4, 4).eval(), Net()
+    optimizer = sgd(backbone, head)
+    for _ in range(2):
+        head(backbone(torch.ones(8, 4))).sum().backward()
+        optimizer.step()
+    assert watch.training.roots == [backbone, head]
+    assert [(step.forwards, step.evaluations) for step in watch.steps] == [(2, 0), (2, 0)]
+
+
+def test_an_evaluation_with_gradients_is_of_the_network_that_trains_next(watch: Watch) -> None:
+    model = Net()
+    optimizer = sgd(model)
+    train(model, optimizer)
+    model.eval()(torch.ones(8, 4))
+    model.train()
+    train(model, optimizer)
+    assert [(step.forwards, step.evaluations) for step in watch.steps] == [(1, 0), (1, 1)]
+
+
 def test_nothing_is_kept_for_each_model_that_comes_and_goes(watch: Watch) -> None:
     def of_many(count: int) -> int:
         for _ in range(count):
