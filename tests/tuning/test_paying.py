@@ -112,12 +112,11 @@ def test_what_one_comparison_finds_out_is_remembered() -> None:
     assert length.told_of(replace(plain, script_steps=50)).script_steps == 50
 
 
-def test_a_planned_length_counts_until_a_worker_goes_further_or_comes_to_the_end() -> None:
-    """A head is trained by itself, and then the whole: the loops say the steps of the first alone."""
-    reached = [40]
-    length = ScriptLength(planned=600, reach=lambda: reached[0])
+def test_a_planned_length_counts_as_long_as_it_is_believed_and_no_end_was_seen() -> None:
+    told: list[int | None] = [600]
+    length = ScriptLength(planned=lambda: told[0])
     assert length.steps == 600
-    reached[0] = 601
+    told[0] = None
     assert length.steps is None
     length.seen = 2600
     assert length.steps == 2600

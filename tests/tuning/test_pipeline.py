@@ -132,7 +132,7 @@ class PaperBench(ScriptedBench):
         super().__init__(paper.effects, spread=paper.spread, outside=paper.outside, share=0.8)
         self._paper = paper
         self.pairs = self
-        self.ends = EpochEnds(Rhythm(0, 0, 1, 0.01))
+        self.ends = EpochEnds(Rhythm(0, 0, 1, 0.01, planned_steps=paper.planned_steps))
         self.pair_seconds = paper.pair_seconds
         self.steps_needed = 75
         self.begins = Starts()

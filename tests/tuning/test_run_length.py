@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
-
 import pytest
 
 from hasten.records.run_forecast import RunLength
@@ -31,24 +28,20 @@ def test_the_loaders_own_length_goes_before_that_of_its_samples() -> None:
     assert length_of(told, 21) == RunLength(21, 7, "seen")
 
 
-PLANNED = WatchedRun(2.0, False, (), epoch_steps=7, planned_steps=21)
+TOLD = observation(run=WatchedRun(2.0, False, (), epoch_steps=7, planned_steps=21))
 
 
 def test_the_loops_around_a_step_say_how_long_a_run_is() -> None:
-    told = observation(run=PLANNED)
-    assert length_of(told, None) == RunLength(21, 7, "loops")
-    assert length_of(told, None).epochs == 3
-    assert length_of(told, 14) == RunLength(14, 7, "seen"), "it was seen to end before"
-    without = observation(run=replace(PLANNED, epoch_steps=None))
-    assert length_of(without, None) == RunLength(21, None, "loops")
+    assert length_of(TOLD, None, planned=21) == RunLength(21, 7, "loops")
+    assert length_of(TOLD, None, planned=21).epochs == 3
+    assert length_of(TOLD, 14, planned=21) == RunLength(14, 7, "seen"), "it was seen to end before"
+    without = observation(run=WatchedRun(2.0, False, ()))
+    assert length_of(without, None, planned=21) == RunLength(21, None, "loops")
 
 
 @pytest.mark.attack("truth")
-@pytest.mark.parametrize("changes", [{"reach": 22}, {"reach": math.inf}, {"ends_every": 10.0}])
-def test_but_not_where_something_else_was_seen(changes: dict[str, float]) -> None:
-    """A worker went further, scripts ended after different numbers of steps, or an epoch is longer."""
-    assert length_of(observation(run=PLANNED), None, **changes).steps is None  # type: ignore[arg-type]
-    assert length_of(observation(run=PLANNED), None, reach=21).steps == 21
+def test_but_not_where_an_epoch_is_seen_to_be_longer() -> None:
+    assert length_of(TOLD, None, 10.0, planned=21) == RunLength()
 
 
 def test_what_watching_could_not_tell_is_not_guessed() -> None:

@@ -11,19 +11,16 @@ from ..records.trial import Trial
 @dataclass
 class ScriptLength:
     """The steps of the whole script: ``seen``, by a worker that reached its end, or ``planned``, by its
-    loops, as long as no worker went further. ``reach``: the most that one has taken.
+    loops, as far as these are believed by now.
     """
 
     seen: int | None = None
-    planned: int | None = None
-    reach: Callable[[], int] = lambda: 0
+    planned: Callable[[], int | None] = lambda: None
 
     @property
     def steps(self) -> int | None:
         """None if nothing shows them."""
-        if self.seen is not None or self.planned is None:
-            return self.seen
-        return self.planned if self.planned >= self.reach() else None
+        return self.seen if self.seen is not None else self.planned()
 
     def told_of(self, trial: Trial) -> Trial:
         """``trial`` with what is known: then it says whether its set-up pays (``Trial.never_pays``). What one

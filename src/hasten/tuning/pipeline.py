@@ -146,7 +146,7 @@ class _Tune:
             self.allowance.divide(facts.observation, rhythm, bench, earlier.seconds)
             bench.wait_for(shown_late(candidates, facts))
             quiet.patience = self.budget.patience
-            length = ScriptLength(rhythm.steps_in_all, rhythm.planned_steps, lambda: bench.ends.reach)
+            length = ScriptLength(rhythm.steps_in_all, lambda: bench.ends.planned_steps)
             keeping = keeping_for(self.request, self.workspace, facts, self.sources)
             remembering = self._remembering(logged, earlier)
             bounds = Bounds.seen(facts)

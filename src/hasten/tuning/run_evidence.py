@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -31,8 +30,8 @@ def forecast_of(
         return None
     if not result.nproc:  # only one of the ranks that the script starts itself was watched
         ends = with_observed(ends, seen)
-    steps, reach = (None, math.inf) if ends.varies else (ends.script_steps, ends.reach)
-    length = length_of(seen, steps, ends.turns_every, result.nproc or 1, reach)
+    steps = None if ends.varies else ends.script_steps
+    length = length_of(seen, steps, ends.turns_every, result.nproc or 1, ends.planned_steps)
     between, slower = between_of(ends, result.plan, length.steps), slower_of(result, trial)
     found = forecast(
         Measured(

@@ -17,11 +17,11 @@ def length_of(
     script_steps: int | None,
     ends_every: float | None = None,
     ranks: int = 1,
-    reach: float = 0,
+    planned: int | None = None,
 ) -> RunLength:
     """``script_steps``: of the whole script, if a worker reached its end. ``ends_every``: steps between
     two ends of epochs that were seen. ``ranks`` that share the batches of a script that is distributed
-    itself. ``reach``: the most steps that a worker took, infinite if the loops do not tell how many come.
+    itself. ``planned``: steps of the whole script, as its loops say.
     """
     run = observation.run
     epoch = run.epoch_steps if run is not None else _epoch_steps(observation, ranks)
@@ -32,8 +32,7 @@ def length_of(
         epoch = None
     if script_steps:
         return RunLength(script_steps, epoch, "seen")
-    planned = run.planned_steps if run is not None else None
-    if planned is not None and planned >= reach and not wrong:
+    if planned is not None and not wrong:
         return RunLength(planned, epoch, "loops")
     return RunLength(None, epoch, "loader") if epoch is not None else RunLength()
 

@@ -261,3 +261,19 @@ def test_another_model_than_the_first_steps_have_is_a_caution() -> None:
     steps[70] = replace(steps[70], new_model=True)
     ends.note(BASELINE, steps[60:], 60)
     assert ends.cautions() == [Caution("another model", count=71)]
+
+
+@pytest.mark.attack("truth")
+def test_a_planned_length_is_believed_until_something_else_is_seen() -> None:
+    """A head is trained by itself, and then the whole: the loops say the steps of the first alone."""
+    planned = replace(RHYTHM, planned_steps=30)
+    assert EpochEnds(RHYTHM).planned_steps is None
+    ends = EpochEnds(planned)
+    ends.note(BASELINE, epochs(3, 10), 0)
+    assert ends.planned_steps == 30
+    ends.note(BASELINE, epochs(1, 10), 30)
+    assert ends.planned_steps is None
+    early = EpochEnds(planned)
+    early.script_ended(10)
+    early.script_ended(20)
+    assert early.planned_steps is None, "it stops early, each time elsewhere"

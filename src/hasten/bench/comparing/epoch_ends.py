@@ -172,16 +172,15 @@ class EpochEnds:
             _courses=[*others._courses, *self._courses],
         )
 
-    def with_lengths(self, rhythm: Rhythm) -> Rhythm:
-        """``rhythm`` with the script's length as it is known by now: a planned one that a process went past
-        is none.
-        """
-        planned = rhythm.planned_steps
-        if planned is not None and planned < self.reach:
-            planned = None
-        return replace(rhythm, steps_in_all=self.script_steps, planned_steps=planned)
-
     # ---- results
+    @property
+    def planned_steps(self) -> int | None:
+        """Of the whole script, as its loops say; None if they do not, or if what processes did contradicts
+        them: one went further, or they ended after different numbers of steps.
+        """
+        planned = self.rhythm.planned_steps
+        return None if planned is None or self.varies or planned < self.reach else planned
+
     @property
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds whose frequency is known."""

@@ -63,9 +63,9 @@ class LiveBench:
 
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
         """``b`` against ``a``; they may only differ in live techniques."""
-        clock = self._trials.limit.clock
+        clock, ends = self._trials.limit.clock, self._ends
         began = clock()
-        self._take(self._ends.with_lengths(self._rhythm))
+        self._take(replace(self._rhythm, steps_in_all=ends.script_steps, planned_steps=ends.planned_steps))
         patience = max(_LEAST_PATIENCE, _PATIENCE * seconds)
         slow = slow_to_set_up(b)
         comparison = Comparison(self._rhythm.between(a, b), patience, slow, slow - a.techniques.keys())
