@@ -93,16 +93,17 @@ def trains_elsewhere(node: ast.For, line: int) -> bool:
     once more what is called there.
     """
     within = [one for part in node.body for one in ast.walk(part)]
-    here = {_called(one) for one in within if isinstance(one, ast.Call) and _covers(one, line)} - {""}
+    here = {called(one) for one in within if isinstance(one, ast.Call) and _covers(one, line)} - {""}
     others = [one for one in within if not _covers(one, line)]
-    again = any(isinstance(one, ast.Call) and _called(one) in here - _WRAPPERS for one in others)
+    again = any(isinstance(one, ast.Call) and called(one) in here - _WRAPPERS for one in others)
     loops = [one for one in others if isinstance(one, _Loops)]
     return again or any(
-        isinstance(one, ast.Call) and _called(one) == "backward" for loop in loops for one in ast.walk(loop)
+        isinstance(one, ast.Call) and called(one) == "backward" for loop in loops for one in ast.walk(loop)
     )
 
 
-def _called(one: ast.Call) -> str:
+def called(one: ast.Call) -> str:
+    """The last part of the name that is called; "" if there is none."""
     return one.func.attr if isinstance(one.func, ast.Attribute) else getattr(one.func, "id", "")
 
 

@@ -10,6 +10,8 @@ from inspect import CO_OPTIMIZED
 from types import FrameType, ModuleType, SimpleNamespace
 from typing import Any, TypeGuard
 
+from .loop_sources import called
+
 _AROUND = ("enumerate", "tqdm", "tqdm_notebook", "track", "progress_bar", "master_bar")  # yield what they get
 _REFERENCES = 3  # to a frame's copy of its variables: the frame's, ours, and that of whoever counts them
 _PLAIN = tuple(kind.__getattribute__ for kind in (object, ModuleType, SimpleNamespace))
@@ -45,7 +47,7 @@ def iterated(node: ast.expr, names: Names) -> tuple[Any, int | None]:
     """What a loop goes over, and the number of its first turn if it counts them, as ``enumerate`` does."""
     if not isinstance(node, ast.Call):
         return value(node, names), None
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    name = called(node)
     if name in ("range", "trange"):
         numbers = [value(one, names) for one in node.args]
         if not (1 <= len(numbers) <= 3 and all(map(is_whole, numbers)) and numbers[2:] != [0]):
