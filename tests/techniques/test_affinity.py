@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -100,11 +102,11 @@ def test_one_hardware_thread_of_each_core(monkeypatch: pytest.MonkeyPatch) -> No
     assert Affinity.environment({"bind": "cores"}, TWO_SOCKETS) == {}
 
 
-def test_workers_would_inherit_the_main_threads_core() -> None:
+def test_threads_that_workers_keep_from_their_cores_are_not_bound() -> None:
     workers = (loader(workers=2),)
     assert Affinity.options(facts(TWO_SOCKETS, loaders=workers)) == [{"bind": "cores"}]
     (reason,) = Affinity.refuse(facts(PLAIN, loaders=workers))
-    assert reason == "the 2 workers of a loader would inherit the main thread's one core"
+    assert reason == "bound threads would wait for the cores that the 2 workers of a loader use"
 
 
 @pytest.mark.parametrize(
@@ -216,3 +218,72 @@ def test_leaving_out_hardware_threads_for_real() -> None:
     effective, evidence = proof_of("affinity", {"bind": "cores"}, script=start)
     assert effective, evidence
     assert absent("affinity", {"bind": "cores"})
+
+
+# Each says on which CPUs something that the script starts may run.
+_STARTED = {
+    "a fork": """
+        parent, writes = os.pipe()
+        if os.fork() == 0:
+            os.write(writes, repr(sorted(os.sched_getaffinity(0))).encode())
+            os._exit(0)
+        found = os.read(parent, 99).decode()
+        os.wait()
+    """,
+    "a thread": """
+        found = []
+        thread = threading.Thread(target=lambda: found.append(sorted(os.sched_getaffinity(0))))
+        thread.start(), thread.join()
+        found = str(found[0])
+    """,
+    "a thread of a pool": """
+        from concurrent.futures import ThreadPoolExecutor
+        with ThreadPoolExecutor(1) as pool:
+            found = str(pool.submit(lambda: sorted(os.sched_getaffinity(0))).result())
+    """,
+    "a program": """
+        found = subprocess.check_output([sys.executable, "-c", SAY], text=True).strip()
+    """,
+    "a program that imports torch": """
+        found = subprocess.check_output([sys.executable, "-c", "import torch; " + SAY], text=True).strip()
+    """,
+    "a program of the shell": """
+        os.system(f'{sys.executable} -c "{SAY}" > {FILE}')
+        found = open(FILE).read().strip()
+    """,
+    "a spawned process": """
+        import multiprocessing
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            found = str(sorted(pool.apply(os.sched_getaffinity, (0,))))
+    """,
+    "posix_spawn": """
+        actions = [(os.POSIX_SPAWN_OPEN, 1, FILE, os.O_CREAT | os.O_WRONLY, 0o600)]
+        os.waitpid(os.posix_spawn(sys.executable, ["python", "-c", SAY], os.environ, file_actions=actions), 0)
+        found = open(FILE).read().strip()
+    """,
+}
+
+
+@needs_two_cores
+@pytest.mark.attack("processors")
+@pytest.mark.parametrize("started", [*_STARTED, "a thread bound by the script"])
+def test_what_a_script_starts_may_use_all_cores(started: str, tmp_path: Path) -> None:
+    """The main thread is bound, and what it starts would inherit its core."""
+    chosen = started.endswith("by the script")
+    how = _STARTED["a thread" if chosen else started]
+    script = f"""
+import os, subprocess, sys, threading
+SAY, FILE = "import os; print(sorted(os.sched_getaffinity(0)))", {str(tmp_path / "said")!r}
+mine = os.sched_getaffinity(0)
+assert len(mine) == 1, mine
+other = sorted(frozenset().union(*training.kept["affinity"]) - mine)[:1]
+if {chosen}:
+    os.sched_setaffinity(0, other)
+{textwrap.dedent(how)}
+wanted = other if {chosen} else sorted(frozenset().union(*training.kept["affinity"]))
+assert found == str(wanted), (found, wanted)
+assert os.sched_getaffinity(0) == (frozenset(other) if {chosen} else mine)
+os.sched_setaffinity(0, mine)
+"""
+    effective, evidence = proof_of("affinity", COMPACT, Plan({"affinity": COMPACT}), script=script)
+    assert effective, evidence

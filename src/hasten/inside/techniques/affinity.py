@@ -5,8 +5,9 @@ bound to one core. ``cores`` binds no thread but leaves the process one hardware
 
 It helps on machines with several NUMA nodes or two hardware threads a core, and if the system moves threads
 around. It hurts on a machine that others use: a bound thread waits for its core even if another is free, and
-processes that choose the same way meet on the same cores. Processes that the script starts inherit the main
-thread's one core; therefore threads are not bound if a loader has workers.
+processes that choose the same way meet on the same cores. Threads are not bound if a loader has workers:
+they would wait for their cores while workers use them. What the script starts is not bound to the main
+thread's core (``children_unbound``).
 
 libgomp reads OMP_PLACES when it is loaded and then binds the main thread, which would leave libiomp5, if
 loaded as well, a single core: libiomp5 is configured with KMP_AFFINITY.
@@ -31,6 +32,7 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..training import Training
 from .base import Technique, conflicting
+from .support.children_unbound import unbind_children
 from .support.native import cpus_by_thread, cpus_in, started_with
 
 _OWN = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_HW_SUBSET")
@@ -45,7 +47,7 @@ class Affinity(Technique):
     scope = "process"
     restarts = True
     jointly = True
-    conflicts = conflicting(loader_workers="its processes would inherit the main thread's one core")
+    conflicts = conflicting(loader_workers="bound threads would wait for the cores that its processes use")
 
     def __init__(self) -> None:
         self._kind = ""
@@ -68,7 +70,7 @@ class Affinity(Technique):
             reasons.append("the training is not on the CPU")
         if not reasons and not cls.options(facts):
             workers = max(loader.workers for loader in facts.observation.loaders)
-            reasons.append(f"the {workers} workers of a loader would inherit the main thread's one core")
+            reasons.append(f"bound threads would wait for the cores that the {workers} workers of a loader use")
         return reasons
 
     @classmethod
@@ -111,8 +113,13 @@ class Affinity(Technique):
         return {"OMP_PLACES": ",".join(places), "OMP_PROC_BIND": "close"}
 
     def start(self, training: Training, settings: Settings) -> None:
-        """With ``cores``: leave every core's second hardware thread unused, and use fewer threads."""
+        """With ``cores``: leave every core's second hardware thread unused, and use fewer threads. Otherwise
+        OpenMP's runtime has bound the threads as it was loaded.
+        """
         if settings["bind"] != "cores":
+            places = training.kept[self.name] = asked_places()
+            if places:
+                unbind_children(training.seams, frozenset[int]().union(*places))
             return
         mine = os.sched_getaffinity(0)
         training.kept[self.name] = len(mine)
@@ -136,7 +143,7 @@ class Affinity(Technique):
             evidence = f"threads may use {len(allowed)} CPUs; before torch was imported, {before}"
             effective = allowed == first_threads(allowed) and len(allowed) < before
             return Proof(self.name, effective and all(cpus <= allowed for cpus in found.values()), evidence)
-        places = asked_places()
+        places = training.kept.get(self.name) or asked_places()
         if not places:
             why = "this process was not told which cores to take: OMP_PLACES and KMP_AFFINITY name none"
             return Proof(self.name, False, why)
