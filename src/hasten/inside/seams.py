@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import update_wrapper
-from types import CellType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 P = ParamSpec("P")
@@ -71,6 +71,8 @@ class Seams:
         made = make(plain)
         if name != "__setattr__":  # of the script's classes: ours is known there by its module
             _look_like(made, plain)
+        if isinstance(owner, ModuleType) and isinstance(plain, BuiltinFunctionType):
+            _found_at(made, owner.__name__, name)
         setattr(owner, name, staticmethod(made) if isinstance(original, staticmethod) else made)
         pair = made, plain
         self.in_force.append(pair)
@@ -116,6 +118,12 @@ def _look_like(made: object, original: object) -> None:
     if not hasattr(made, "__wrapped__") and any(_held(cell) is original for cell in made.__closure__ or ()):
         update_wrapper(made, original, updated=())
         made.__dict__[PREPARED] = getattr(original, PREPARED, lambda: original)
+
+
+def _found_at(made: object, module: str, name: str) -> None:
+    """What stands for a function of C has its name, by which it is pickled."""
+    if isinstance(made, FunctionType):
+        made.__module__, made.__name__, made.__qualname__ = module, name, name
 
 
 def _held(cell: CellType) -> object:

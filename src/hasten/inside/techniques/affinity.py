@@ -47,7 +47,7 @@ class Affinity(Technique):
     scope = "process"
     restarts = True
     jointly = True
-    conflicts = conflicting(loader_workers="bound threads would wait for the cores that its processes use")
+    conflicts = conflicting(loader_workers="bound threads would wait for cores that its processes use")
 
     def __init__(self) -> None:
         self._kind = ""
@@ -70,7 +70,9 @@ class Affinity(Technique):
             reasons.append("the training is not on the CPU")
         if not reasons and not cls.options(facts):
             workers = max(loader.workers for loader in facts.observation.loaders)
-            reasons.append(f"bound threads would wait for the cores that the {workers} workers of a loader use")
+            reasons.append(
+                f"bound threads would wait for the cores that the {workers} workers of a loader use"
+            )
         return reasons
 
     @classmethod
@@ -119,7 +121,7 @@ class Affinity(Technique):
         if settings["bind"] != "cores":
             places = training.kept[self.name] = asked_places()
             if places:
-                unbind_children(training.seams, frozenset[int]().union(*places))
+                unbind_children(training.seams, places)
             return
         mine = os.sched_getaffinity(0)
         training.kept[self.name] = len(mine)
