@@ -18,6 +18,7 @@ from functools import partial
 from types import ModuleType
 from typing import NoReturn
 
+from ..process.openmp_pool import end_idle_threads
 from ..process.own_offsets import open_files_anew
 from ..process.readable import readable
 from .draws_in_samples import MakingWatch, Seen
@@ -70,6 +71,7 @@ def fill(
     sys.stdout.flush()
     sys.stderr.flush()
     readers: dict[int, int] = {}  # descriptor -> process
+    end_idle_threads()
     try:
         for number in range(count):
             read_end, write_end = os.pipe()

@@ -27,6 +27,7 @@ from itertools import chain
 from types import ModuleType
 from typing import Any, NoReturn, TypeVar
 
+from ..process.openmp_pool import end_idle_threads
 from ..process.own_offsets import open_files_anew
 from ..random_state import fingerprint, state_of_generator
 from .forked import be_quiet_and_single, end
@@ -70,6 +71,8 @@ def made_in_parallel(
     processes = max(1, min(processes, len(rest)))
     shares = [rest[number::processes] for number in range(processes)]
     children: list[_Child] = []
+    if processes > 1:
+        end_idle_threads()
     try:
         for share in shares[1:]:
             children.append(_Child(torch, make, list(first), share, generators))

@@ -34,8 +34,8 @@ from .support.native import (
 _OWN = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "KMP_LIBRARY")
 _WAITS = ("active", "passive")
 _BLOCKTIMES_MS = (200, 1, 0)
-_LOOK_SECONDS = 0.05
-_LOOKS = {"active": (1, 20), "passive": (8, 1)}  # operators, and looks after each; a busy machine needs many
+_LOOK_SECONDS = 0.005  # every run ends with this proof
+_LOOKS = {"active": (1, 200), "passive": (8, 1)}  # operators, and looks after each; a busy machine needs many
 _AWAKE_SECONDS = 0.03  # by default libgomp spins for some milliseconds
 _ASLEEP_SECONDS = 2e-4
 
