@@ -33,6 +33,10 @@ CRASH = Reason("failed", failure="killed by SIGSEGV")
         (Reason("slower", set_up=SetUp(10.0)), "slower; its set-up took 10 s"),
         (Reason("gain", set_up=SET_UP), "a gain; its set-up of 10 s pays after 1,000 steps"),
         (
+            Reason("gain", set_up=replace(SET_UP, mostly_start=True)),
+            "a gain; its slower start of 10 s pays after 1,000 steps",
+        ),
+        (
             Reason("gain", "not kept", set_up=replace(SET_UP, script_steps=999), remarks=("2 graph breaks",)),
             "a gain in combination; its set-up of 10 s pays after 1,000 steps, and a run has "
             "999; 2 graph breaks: not kept",

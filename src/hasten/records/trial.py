@@ -93,6 +93,7 @@ class Trial:
     seconds: float  # what the trial itself took, wall clock
     setup_seconds: float = 0.0  # paid once by b before timing: filling a cache, compiling
     lasting_seconds: float = 0.0  # part of it that only b's first run on this machine pays
+    slower_start: float = 0.0  # seconds that each of b's processes took longer to steady steps
     proofs: tuple[Proof, ...] = ()
     failure: str | None = None
     script_steps: int | None = None  # of the whole plain script, if it reached its end
@@ -111,12 +112,20 @@ class Trial:
     late: int = 0  # steps that were trained before anything was compared: b has nothing to gain in those
 
     @property
+    def once_seconds(self) -> float:
+        """What b costs once and a does not."""
+        return self.setup_seconds + self.slower_start
+
+    @property
     def breakeven_steps(self) -> int | None:
-        """Steps after which b has earned its set-up back; None without set-up, or if b gains nothing."""
-        if not self.setup_seconds or self.step_seconds_a is None or self.step_seconds_b is None:
+        """Steps after which b has earned back its set-up and what its start takes longer; None without
+        either, or if b gains nothing.
+        """
+        once = self.once_seconds
+        if not once or self.step_seconds_a is None or self.step_seconds_b is None:
             return None
         gained = self.step_seconds_a - self.step_seconds_b
-        return math.ceil(self.setup_seconds / gained) if gained > 0 else None
+        return math.ceil(once / gained) if gained > 0 else None
 
     @property
     def never_pays(self) -> bool:

@@ -89,10 +89,11 @@ def _resolution_words(reason: Reason) -> str:
 
 
 def _set_up_words(set_up: SetUp) -> str:
+    what = "slower start" if set_up.mostly_start else "set-up"
     if set_up.breakeven_steps is None:
-        return f"its set-up took {seconds_words(set_up.seconds)}"
+        return f"its {what} took {seconds_words(set_up.seconds)}"
     after = counted(set_up.breakeven_steps, "step")
-    text = f"its set-up of {seconds_words(set_up.seconds)} pays after {after}"
+    text = f"its {what} of {seconds_words(set_up.seconds)} pays after {after}"
     if set_up.script_steps is None:
         return text
     return f"{text}, and a run has {set_up.script_steps:,}"

@@ -40,12 +40,13 @@ def _differs(trial: Trial, name: str) -> bool:
 
 def _set_up(trial: Trial, gained: bool) -> SetUp | None:
     """What it takes and when it pays off, if worth mentioning."""
-    if trial.setup_seconds < _SETUP_WORTH_A_WORD and not (gained and trial.never_pays):
+    if trial.once_seconds < _SETUP_WORTH_A_WORD and not (gained and trial.never_pays):
         return None
     return SetUp(
-        trial.setup_seconds,
+        trial.once_seconds,
         trial.breakeven_steps if gained else None,
         trial.script_steps if gained and trial.never_pays else None,
+        trial.slower_start > trial.setup_seconds,
     )
 
 

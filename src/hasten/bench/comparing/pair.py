@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from ...records.plan import Plan
 from ...records.run_forecast import SeenProcess
-from ...records.trial import Proof
+from ...records.trial import Proof, Trial
 from .decisions import CLAIM_LEAST_PROCESSES, lost_at_once
 from .steps import Block
 
@@ -39,6 +39,12 @@ class Pair:
     def setup_seconds(self) -> float:
         """Set-up that b needs and a does not, in each new process."""
         return max(0.0, self.b.setup_seconds - self.a.setup_seconds)
+
+    @property
+    def slower_start(self) -> float:
+        """Seconds that b takes longer than a to steady steps, set-up aside; below 0 if it is faster."""
+        a, b = self.a, self.b
+        return b.start_seconds + b.lead_seconds - a.start_seconds - a.lead_seconds
 
 
 class PairTimes:
@@ -79,6 +85,25 @@ def undisturbed_pairs(done: Sequence[Pair]) -> Sequence[Pair]:
     """Without the disturbed ones, if enough are left for a claim."""
     alone = [pair for pair in done if not pair.contended]
     return alone if len(alone) >= CLAIM_LEAST_PROCESSES else done
+
+
+def shown_by(done: Sequence[Pair], trial: Trial) -> Trial:
+    """``trial`` with what the processes of its pairs showed, except for the ratio. A start counts as slower
+    where all pairs show it.
+    """
+    lasting = max(pair.lasting_seconds for pair in done)
+    slower = min(pair.slower_start for pair in done) if len(done) > 1 else 0.0
+    return replace(
+        trial,
+        step_seconds_a=median(pair.step_seconds_a for pair in done),
+        step_seconds_b=median(pair.step_seconds_b for pair in done),
+        setup_seconds=lasting + median(pair.setup_seconds for pair in done),
+        lasting_seconds=lasting,
+        slower_start=max(0.0, slower),
+        proofs=done[-1].proofs,
+        processes_a=tuple(pair.a for pair in done),
+        processes_b=tuple(pair.b for pair in done),
+    )
 
 
 def lasting_seconds(proofs: Sequence[Proof]) -> float:

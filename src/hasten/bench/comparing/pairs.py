@@ -23,7 +23,15 @@ from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
 from ..workers.worker import Worker
 from .epoch_ends import EpochEnds
 from .first_steps import SECOND_LOOK, hopeless
-from .pair import Pair, PairTimes, lasting_seconds, undisturbed_blocks, undisturbed_pairs, why_lost_at_once
+from .pair import (
+    Pair,
+    PairTimes,
+    lasting_seconds,
+    shown_by,
+    undisturbed_blocks,
+    undisturbed_pairs,
+    why_lost_at_once,
+)
 from .quiet import Quiet
 from .seen_process import seen_process
 from .statistics import interval
@@ -117,26 +125,11 @@ class PairsBench:
         self._trials.starts.room.failed(failure or "")
         done = [*undisturbed_pairs(done)]
         log_ratios = [pair.log_ratio for pair in done]
-        lasting = max((pair.lasting_seconds for pair in done), default=0.0)
         self.sample_seconds_b = tuple(pair.sample_seconds_b for pair in done)
-        return Trial(
-            a=a,
-            b=b,
-            method="pairs",
-            log_ratios=tuple(log_ratios),
-            ratio=None if failure else interval(log_ratios, "pairs"),
-            step_seconds_a=median(p.step_seconds_a for p in done) if done else None,
-            step_seconds_b=median(p.step_seconds_b for p in done) if done else None,
-            seconds=clock() - began,
-            setup_seconds=lasting + (median(p.setup_seconds for p in done) if done else 0.0),
-            lasting_seconds=lasting,
-            proofs=done[-1].proofs if done else (),
-            failure=failure,
-            script_steps=self._ends.script_steps,
-            cut_short=cut_short,
-            processes_a=tuple(pair.a for pair in done),
-            processes_b=tuple(pair.b for pair in done),
-        )
+        ratio, seconds = None if failure else interval(log_ratios, "pairs"), clock() - began
+        trial = Trial(a, b, "pairs", tuple(log_ratios), ratio, None, None, seconds)
+        trial = replace(trial, failure=failure, script_steps=self._ends.script_steps, cut_short=cut_short)
+        return shown_by(done, trial) if done else trial
 
     def singles(self, plans: Sequence[Plan]) -> list[float]:
         """Seconds per sample of one fresh process for each of ``plans``, started as in a pair: one block

@@ -39,6 +39,7 @@ class StartBench(PairsBench):
             step_seconds_b=None,
             setup_seconds=0.0,
             lasting_seconds=0.0,
+            slower_start=0.0,
         )
 
     @property
