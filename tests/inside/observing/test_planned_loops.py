@@ -17,14 +17,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from hasten.inside.observing.planned_loops import (
-    LOADER,
-    OTHER,
-    Around,
-    Loop,
-    loops_around,
-    planned_steps,
-)
+from hasten.inside.observing.own_counts import LOADER, OTHER, Around, Loop
+from hasten.inside.observing.planned_loops import loops_around, planned_steps
 
 LOADER_OF_SIX = DataLoader(TensorDataset(torch.zeros(12, 1)), batch_size=2)
 
@@ -386,6 +380,103 @@ def test_a_trainer_of_transformers_counts_by_itself(tmp_path: Path) -> None:
     )
     assert found[7] == [Loop(100, 7)]
     assert planned_steps(found[7], 8, None, 0) == 100
+
+
+# As lightning 2.6 and ignite 0.5 are written, with what is read of them.
+LIGHTNING = """
+    class _FitLoop:
+        __module__ = "lightning.pytorch.loops.fit_loop"
+
+        def __init__(self, max_epochs, max_steps):
+            self.max_epochs = max_epochs
+            self.epoch_loop = _TrainingEpochLoop(max_steps)
+            self.epoch_progress = SimpleNamespace(current=SimpleNamespace(processed=0))
+
+        @property
+        def done(self):
+            epochs, steps = self.max_epochs, self.epoch_loop.max_steps
+            return self.epoch_progress.current.processed == epochs or self.epoch_loop.count.completed == steps
+
+        def run(self):
+            while not self.done:
+                self.advance()
+                self.epoch_progress.current.processed += 1
+
+        def advance(self):
+            self.epoch_loop.run(iter(loader))
+
+    class _TrainingEpochLoop:
+        def __init__(self, max_steps):
+            self.max_steps = max_steps
+            self.count = SimpleNamespace(completed=0)
+            optimizer = SimpleNamespace(step=SimpleNamespace(total=self.count))
+            self.automatic_optimization = SimpleNamespace(optim_progress=SimpleNamespace(optimizer=optimizer))
+
+        def run(self, batches):
+            while self.count.completed != self.max_steps:
+                try:
+                    next(batches)
+                    step()
+                    self.count.completed += 1
+                except StopIteration:
+                    break
+
+    """
+IGNITE = """
+    class Engine:
+        __module__ = "ignite.engine.engine"
+
+        def __init__(self):
+            self.state = State()
+
+        def run(self, max_epochs):
+            self.state.max_epochs = max_epochs
+            while self.state.epoch < max_epochs:
+                self.state.epoch += 1
+                self.once(iter(loader))
+
+        def once(self, batches):
+            while True:
+                try:
+                    next(batches)
+                    step()
+                except StopIteration:
+                    break
+
+    class State:
+        def __init__(self):
+            self.epoch, self.max_epochs = 0, None
+
+    """
+
+
+@pytest.mark.parametrize(
+    ("library", "run", "planned"),
+    [
+        pytest.param(LIGHTNING, "_FitLoop(4, -1).run()", 24, id="lightning's epochs"),
+        pytest.param(LIGHTNING, "_FitLoop(-1, 20).run()", 20, id="lightning's steps"),
+        pytest.param(LIGHTNING, "_FitLoop(4, 20).run()", None, id="lightning's epochs or steps"),
+        pytest.param(LIGHTNING, "_FitLoop(None, 20).run()", None, id="not set yet"),
+        pytest.param(
+            LIGHTNING, "for fold in range(3):\n        _FitLoop(4, -1).run()", 72, id="lightning, three folds"
+        ),
+        pytest.param(IGNITE, "Engine().run(5)", 30, id="ignite's epochs"),
+    ],
+)
+def test_libraries_whose_loops_go_on_until_they_are_done(
+    tmp_path: Path, library: str, run: str, planned: int | None
+) -> None:
+    found = seen(tmp_path, f"{library}{run}\n", SimpleNamespace=SimpleNamespace)
+    for taken in (5, 6, 7, 14):
+        assert planned_steps(found[taken - 1], taken, 6, (taken - 1) // 6) == planned
+
+
+def test_a_run_that_a_library_resumed_says_nothing(tmp_path: Path) -> None:
+    """It counts epochs that were not seen."""
+    run = "fits = _FitLoop(4, -1); fits.epoch_progress.current.processed = 2; fits.run()\n"
+    found = seen(tmp_path, LIGHTNING + run, SimpleNamespace=SimpleNamespace)
+    assert len(found) == 12
+    assert planned_steps(found[2], 3, 6, 0) is None
 
 
 def test_nothing_of_the_scripts_is_kept_in_memory(tmp_path: Path) -> None:

@@ -12,13 +12,13 @@ It is what the script means to do: a training may end before, and another may fo
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from math import prod
 from types import FrameType
 
 from ...records.whole_run import ENDLESS_STEPS
 from .loop_sources import around_line, body_of, is_left_early, may_change, trains_elsewhere
+from .own_counts import CUT, LOADER, OTHER, Around, Loop, own_count
 from .plain_values import (
     Names,
     Unread,
@@ -26,32 +26,12 @@ from .plain_values import (
     is_whole,
     iterated,
     keeps_its_variables,
-    kept,
     names_of,
     value,
 )
 
 _LEAST_TURNS = 4  # that say that each is a step
 _MANY_TURNS = 8  # that say how many steps come in each
-
-
-@dataclass(frozen=True)
-class Loop:
-    """It goes round ``turns`` times, of which ``done`` are over, unless it is left ``early``. ``elsewhere``:
-    a turn may have other steps, too.
-    """
-
-    turns: int
-    done: int
-    early: bool = False
-    elsewhere: bool = False
-
-
-LOADER, CUT, OTHER = "loader", "cut", "other"
-Around = Sequence[Loop | str]
-"""Loops around a step, outer ones first. LOADER: over the batches of a loader; CUT: it may be left early;
-OTHER: it cannot be read.
-"""
 
 
 def planned_steps(around: Around, taken: int, epoch_steps: int | None, epochs: int) -> int | None:
@@ -127,20 +107,11 @@ def _loops_in(frame: FrameType, loader: type, trainers: set[int]) -> list[Loop |
         return [OTHER]
     with names_of(frame) as names:
         trainer = names.get("self")
-        if (counted := _own_count(trainer)) is not None:
+        if (counted := own_count(trainer)) is not None:
             known = id(trainer) in trainers
             trainers.add(id(trainer))
-            return [] if known else [counted]
+            return [] if known else list(counted)
         return [_loop(node, frame.f_lineno, names, loader) for node in nodes]
-
-
-def _own_count(trainer: object) -> Loop | None:
-    """The one of transformers' Trainer, whose loops go on until it sets a flag."""
-    state = kept(trainer).get("state")
-    if type(state).__name__ != "TrainerState":
-        return None
-    steps, taken = (kept(state).get(name) for name in ("max_steps", "global_step"))
-    return Loop(steps, taken) if is_whole(steps) and is_whole(taken) and 0 <= taken < steps else None
 
 
 def _loop(node: ast.AST, line: int, names: Names, loader: type) -> Loop | str:
