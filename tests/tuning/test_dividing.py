@@ -145,6 +145,31 @@ def test_a_large_gain_whose_end_does_not_fit_makes_it_grow(
     assert (budget.seconds > 200.0) is grows
 
 
+@pytest.mark.parametrize(
+    ("speedups", "most", "then"),
+    [
+        pytest.param((1.08,), 600.0, 340.0, id="a small gain"),
+        pytest.param((1.2, 1.2), 600.0, 200.0, id="two that make a good one"),
+        pytest.param((1.08,), 250.0, 250.0, id="as far as it may"),
+        pytest.param((1.08,), 0.0, 200.0, id="a budget that somebody named"),
+    ],
+)
+def test_a_small_gain_has_all_processes_that_could_show_it(
+    speedups: tuple[float, ...], most: float, then: float, request_of: TuneRequest
+) -> None:
+    """One of 1.07 times was not claimed after seven pairs, for want of 80 seconds."""
+    budget, told = budget_after(130.0, Known(10.0), 200.0), Told()
+    for speedup in speedups:
+        budget.gained(speedup)
+    allowance = Allowance(budget, replace(request_of, budget_most=most), told)
+    rest = budget.rest().left
+    allowance.leave_confirmation(PLAN)
+    assert (budget.seconds, told.budgets) == (then, [then] if then > 200 else [])
+    ((_, effort),) = budget.confirmations(PLAN)
+    assert effort.in_pairs == (20 if then == 340 else 11 if then == 250 else 6)
+    assert budget.rest().left <= rest, "nothing else has the time that it does not need"
+
+
 def test_a_budget_that_somebody_named_does_not_grow() -> None:
     assert not SearchTime(budget_after(130.0), lambda: BASELINE).search_on()
     late = SearchTime(budget_after(170.0, Known(10.0, {"compile": 20.0}), 200.0), lambda: BASELINE)

@@ -18,7 +18,7 @@ from ..bench.workers.joint_starts import Starts
 from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
 from ..records.verdict import Shortfall, TooLittleTime
-from .costs import CONFIRMATION_SHARE, Costs, Known, budget_for_search, effort_within
+from .costs import CONFIRMATION_SHARE, EFFORT_MOST, Costs, Known, budget_for_search, effort_within
 from .deadline import Deadline
 
 _OBSERVATION_SHARE = 0.08  # of the budget, if steps are slow
@@ -49,7 +49,9 @@ class Budget(Deadline):
     _pair_steps: int = field(init=False)
     _used: float = field(init=False)  # seconds before it was divided
     _speedup: float = field(default=1.0, init=False)  # at least, of a part of the plan found so far
+    _together: float = field(default=1.0, init=False)  # of all parts
     _guard_times: float | None = field(default=None, init=False)  # the last one's time over its estimate
+    for_confirmation: float = field(default=0.0, init=False)  # seconds of it that nothing else may use
 
     def divide(self, seen: Observation, pair_steps: int, known: Known, starts: Starts | None = None) -> None:
         """As ``Costs.estimate``. ``known`` is asked for costs from now on."""
@@ -59,7 +61,7 @@ class Budget(Deadline):
 
     def gained(self, speedup: float) -> None:
         """Called with each gain: a part of the plan makes training at least this many times faster."""
-        self._speedup = max(self._speedup, speedup)
+        self._speedup, self._together = max(self._speedup, speedup), self._together * max(1.0, speedup)
 
     @property
     def to_observe(self) -> float:
@@ -128,8 +130,7 @@ class Budget(Deadline):
         return found
 
     def guard(self, plan: Plan, steps: int | None = None) -> float:
-        """Seconds of one more check of ``plan``, of this many steps or of all; as much slower than estimated
-        as the last check was or, before the first, as pairs were."""
+        """Of one more check, of this many steps or of all: as slow as the last one was, or as pairs were."""
         if self._guard_times is not None:
             return self._guard_times * self._estimated_guard(plan, steps)
         return self._estimated_guard(plan, steps, max(1.0, self._step_pair / self.costs.pair))
@@ -170,9 +171,7 @@ class Budget(Deadline):
 
     # ---- what may still be spent
     def search_left(self, plan: Plan) -> float:
-        """Seconds in which the search may start something, if it has found ``plan`` so far. Time lost to
-        other programs is added, so that as much is tried as on an idle machine.
-        """
+        """Seconds for the search, if it has found ``plan`` so far, and as many as others have cost it."""
         waited, strain = min(self.patience, self._known.waited_seconds), self._strain_for(plan)
         return self.left + waited - strain * self.guard(plan) - self._set_aside(plan, strain) - self._closing
 
@@ -215,9 +214,7 @@ class Budget(Deadline):
         return max(0.0, self._stopped - after)
 
     def looks_most(self, plan: Plan) -> float:
-        """When nothing more is looked at that may speak for ``plan``: it must still be confirmed then, or
-        what is left of it be checked and confirmed.
-        """
+        """When nothing more is looked at that may speak for ``plan``: it, or a part, must be confirmed."""
         checks = min(2, len(plan.techniques))
         after = (checks - 1) * self.guard(plan) + self._least_after(plan, checks)
         return max(0.0, self.left - after)
@@ -240,8 +237,11 @@ class Budget(Deadline):
         return [(one, self._effort_within(left, one)) for one in ends][:1]
 
     def lacking(self, plan: Plan) -> float:
-        """Seconds by which its confirmation has less than was set aside for it."""
-        return self._confirmation(plan) + self._closing - self.left
+        """Seconds by which its confirmation has less than was set aside for it; for a small gain, less than
+        all the processes may take that could show it.
+        """
+        small = self._takes(EFFORT_MOST, plan) if self._together < _PLAIN_SPEEDUP else 0.0
+        return max(small, self._confirmation(plan)) + self._closing - self.left
 
     def refitted(self, plan: Plan, effort: Effort) -> Effort | None:
         """``effort`` cut to the time that earlier confirmations left; None if its minimum no longer fits.
@@ -262,7 +262,7 @@ class Budget(Deadline):
 
     def rest(self) -> Deadline:
         """For what follows the confirmation."""
-        return Deadline(self.left - self._closing, self.clock)
+        return Deadline(self.left - self.for_confirmation - self._closing, self.clock)
 
     # ---- what another budget would allow
     def too_little(self, plan: Plan, techniques: Sequence[str] = ()) -> TooLittleTime:

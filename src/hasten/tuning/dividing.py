@@ -106,11 +106,13 @@ class Allowance:
 
     def leave_confirmation(self, plan: Plan) -> None:
         """Grow the budget if little is left to confirm ``plan``: a check that took longer than foreseen is
-        not paid for by pairs. Call it before the first pair, so that no result decides.
+        not paid for by pairs, and a small gain needs more of them. Call it before the first pair, so that no
+        result decides. Processes that are not needed are not started, and nothing else has their time.
         """
         budget, lacking = self.budget, self.budget.lacking(plan)
         grown = min(_TENS * math.ceil((budget.seconds + lacking) / _TENS), self.request.budget_most)
         if lacking > _LITTLE * budget.seconds and grown > budget.seconds:
+            budget.for_confirmation += grown - budget.seconds
             self._grow(grown)
 
     def _grow(self, seconds: float, nothing_found: bool = False) -> None:
