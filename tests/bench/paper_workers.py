@@ -36,6 +36,7 @@ class PaperTrials:
     idle: Sequence[str] = ()  # techniques of which they say otherwise
     paid: tuple[float, ...] = ()  # seconds by the n-th worker, for what lasts
     evaluating: bool = False  # an evaluation falls into every second step
+    asks_from: int = 10**9  # from this step on most ask the network four times
     models_at: frozenset[int] = frozenset()  # steps, from 1, in which a model is called for the first time
     on_steps: Disturb = lambda _: None
     on_start: Disturb = lambda _: None
@@ -150,8 +151,8 @@ class PaperWorker:
         seconds = self.speed
         for name in self.plan.techniques:
             seconds *= self.trials.effects.get(name, 1.0)
-        evaluations = [self.trials.evaluating and (self.taken + n) % 2 for n in range(done)]
-        steps = [step(seconds, evaluations=int(e), losses=self.losses) for e in evaluations]
+        evaluations = [self._evaluations(self.taken + n) for n in range(done)]
+        steps = [step(seconds, evaluations=each, losses=self.losses) for each in evaluations]
         new = self.trials.models_at
         steps = [replace(each, new_model=self.taken + n in new) for n, each in enumerate(steps, 1)]
         self.counts_anew = any(each.new_model for each in steps)
@@ -160,6 +161,11 @@ class PaperWorker:
         if done < count:
             raise ScriptOver(self._ended(steps))
         return steps
+
+    def _evaluations(self, number: int) -> int:
+        if number >= self.trials.asks_from:
+            return 4 if number % 5 else 3
+        return int(self.trials.evaluating and number % 2)
 
     def _ended(self, steps: Sequence[Step]) -> ScriptEnded:
         trials = self.trials

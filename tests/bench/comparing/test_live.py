@@ -357,6 +357,16 @@ def test_a_script_without_regular_cycles_fails_and_does_not_go_on_for_ever() -> 
     assert trial.failure == TOO_FEW_REGULAR
 
 
+def test_what_a_training_does_in_every_step_later_is_usual_then() -> None:
+    """A DQN draws its actions at random at first; later its network is asked for them between two steps."""
+    trials = PaperTrials(effects={"bf16": 0.8}, asks_from=150)
+    trial = bench_over(trials).compare(BASELINE, FAST, 0.0)
+    assert trial.failure is None
+    assert trial.ratio is not None
+    assert trial.ratio.value == pytest.approx(0.8)
+    assert trial.ratio.count >= 5
+
+
 def noisy(spread: float) -> PaperTrials:
     """Speeds that scatter from block to block, always in the same way."""
     turn = iter(range(10**6))

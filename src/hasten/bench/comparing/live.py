@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from statistics import fmean, median
+from statistics import median
 
 from ...errors import WorkerError
 from ...inside.techniques.catalog import changing, slow_to_set_up, starts_after
@@ -25,7 +25,7 @@ from ..workers.worker import Worker
 from .abba_blocks import LONG_SECONDS, Comparison, TrialFailed, least
 from .epoch_ends import EpochEnds
 from .quiet import Quiet
-from .steps import Block, Rhythm, measure, spoilt
+from .steps import Block, Rhythm, as_of_late, fastest_cycle, measure, spoilt
 
 _BLOCKS, _TIMED_IF_SLOW = 4, 1  # of an ABBA block, and cycles of each
 _SETTLING_CYCLES = 3  # untimed, the first time a worker trains under a plan
@@ -177,6 +177,7 @@ class LiveBench:
             block = self._block(worker, plan, comparison, is_b=plan == b)
             contended = contended or self._quiet.contended
             if block is None:
+                self._follow(worker, comparison, a, b)
                 return None, contended
             logs[plan] += math.log(block.sample_seconds) / 2
             blocks.append((plan, block))
@@ -185,6 +186,11 @@ class LiveBench:
         for plan, block in blocks:
             (comparison.blocks_b if plan == b else comparison.blocks_a).append(block)
         return logs[b] - logs[a], contended
+
+    def _follow(self, worker: Worker, comparison: Comparison, a: Plan, b: Plan) -> None:
+        """A training may come to evaluate, or to begin a pass, in steps that had nothing of it before."""
+        self._rhythm = as_of_late(self._rhythm, worker.history)
+        comparison.timed = self._rhythm.between(a, b)
 
     def _check_length(self, wait: int) -> None:
         length = self._ends.script_steps
@@ -235,11 +241,11 @@ class LiveBench:
         """Untimed steps. b is given up if it is hopeless in the first of them and in those that follow."""
         first, left = comparison.settles_in(self._settling) if is_b else self._settling, self._settling
         steps = self._trained(worker, first, "settling", comparison, is_b)
-        if is_b and comparison.hopeless(slow := self._fastest_cycle(steps)):
+        if is_b and comparison.hopeless(slow := fastest_cycle(steps, self._rhythm)):
             again = first if slow > LONG_SECONDS else max(first, left - first)
             left -= again
             steps = self._trained(worker, again, "settling", comparison, is_b)
-            comparison.give_up(self._fastest_cycle(steps), "its first steps were")
+            comparison.give_up(fastest_cycle(steps, self._rhythm), "its first steps were")
         if left > first:
             self._trained(worker, left - first, "settling", comparison, is_b)
 
@@ -285,13 +291,6 @@ class LiveBench:
         steps = [*worker.history[self._noted : ended.steps_in_all - len(ended.steps)], *ended.steps]
         self._ends.note(worker.plan, steps, self._noted)
         self._ends.note_tail(worker.plan, ended.rest)
-
-    def _fastest_cycle(self, steps: Sequence[Step]) -> float:
-        """Seconds of one of its steps; 0 if an evaluation or a new epoch came in every one."""
-        each = self._rhythm.cycle
-        cycles = [steps[at : at + each] for at in range(0, len(steps), each)]
-        regular = [cycle for cycle in cycles if all(map(self._rhythm.regular, cycle))]
-        return min((fmean(step.seconds for step in cycle) for cycle in regular), default=0.0)
 
 
 def _of_this_training(steps: Sequence[Step]) -> int:

@@ -33,6 +33,7 @@ _MOST_CYCLES = 40
 _SLOW_SECONDS = 0.25  # of a cycle: a single one is timed for longer than a block of a fast script
 _WARMUP_CYCLES, _WARMUP_IF_SLOW = 10, 3
 _WARMUP_SECONDS = 2.0  # are enough, if cycles are slow
+_LATE = 100  # steps that show what is usual by now
 _WARMUP_SHARE = 4  # of a script's steps, at most one in this many goes into warming up
 TOO_FEW_REGULAR = "too few regular steps to time: evaluations or new epochs fall into every block"
 
@@ -149,6 +150,17 @@ def rhythm_of(steps: Sequence[Step], steps_in_all: int | None = None) -> Rhythm:
     return Rhythm(evaluations, restarts, cycle, seconds, losses, steps_in_all, unit, growth, saves)
 
 
+def as_of_late(rhythm: Rhythm, steps: Sequence[Step]) -> Rhythm:
+    """``rhythm`` with what is usual in the latest ``steps``, where few of these are regular by it: an agent
+    draws its actions at random at first, and asks its network for them later.
+    """
+    late = [step for step in steps[-_LATE:] if not step.new_model]
+    if len(late) < _LATE // 2 or 2 * len(regular_steps(late, rhythm)) >= len(late):
+        return rhythm
+    found = rhythm_of(late)
+    return replace(rhythm, evaluations=found.evaluations, restarts=found.restarts, saves=found.saves)
+
+
 def _unit_of(steps: Sequence[Step], cycle: int) -> str:
     """Samples from a loader if most cycles take some (loops that read ahead skip some), otherwise those that
     went through the modules if known for nearly all; otherwise steps.
@@ -181,6 +193,14 @@ def seconds_beyond_steps(steps: Sequence[Step], rhythm: Rhythm) -> float | None:
     if not usual:
         return None
     return sum(max(0.0, step.seconds - median(usual)) for step in steps if not rhythm.regular(step))
+
+
+def fastest_cycle(steps: Sequence[Step], rhythm: Rhythm) -> float:
+    """Seconds of one of its steps; 0 if an evaluation or a new epoch came in every one."""
+    each = rhythm.cycle
+    cycles = [steps[at : at + each] for at in range(0, len(steps), each)]
+    regular = [cycle for cycle in cycles if all(map(rhythm.regular, cycle))]
+    return min((fmean(step.seconds for step in cycle) for cycle in regular), default=0.0)
 
 
 def measure(steps: Sequence[Step], rhythm: Rhythm, discard: int = 1) -> Block | None:
