@@ -73,6 +73,7 @@ class Training:
         self.differentiates_gradients = False  # create_graph=True
         self.makes_loaders = False  # a DataLoader was made, if not read
         self.steps_in_backward = False  # an optimizer's step was called within a backward pass
+        self.own_cpus: frozenset[int] = frozenset()  # that this process, one of several ranks, was given
         self.sample_folder = ""  # where samples may be kept for other processes and runs; "" for nowhere
         self.samples_for_later = True  # runs, and not only for processes at the same time
         self.in_a_trial = False  # a process of a tune of which steps are timed

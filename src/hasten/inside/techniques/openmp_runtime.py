@@ -25,6 +25,7 @@ from ...records.trial import Proof
 from ..training import Training
 from .base import Technique
 from .support.native import (
+    drop_own_variables,
     file_of,
     function,
     mapped,
@@ -110,6 +111,11 @@ class OpenmpRuntime(Technique):
                 "KMP_BLOCKTIME": str(settings["blocktime"]),
             }
         return {"OMP_WAIT_POLICY": str(settings["wait"])}
+
+    def start(self, training: Training, settings: Settings) -> None:
+        """libgomp has read how to wait as it was loaded: programs that the script starts need not spin."""
+        if settings["kind"] == "libgomp":
+            drop_own_variables(["OMP_WAIT_POLICY"])
 
     def install(self, training: Training, settings: Settings) -> None:
         self._settings = settings

@@ -90,6 +90,7 @@ class Instruments:
         if sources is not None:
             training.sample_folder, training.made_of = job.samples, partial(sources.made_of, job)
             training.own_files = partial(sources.own, job)
+        training.own_cpus = frozenset(job.ranks.cores) if job.ranks is not None else frozenset()
         training.samples_for_later = job.descriptor is None
         training.in_a_trial = job.descriptor is not None and job.timed
         if job.timed:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,15 @@ def started_with() -> dict[str, str]:
     return {
         name: value for name, found, value in (part.partition("=") for part in written.split("\0")) if found
     }
+
+
+def drop_own_variables(names: Iterable[str]) -> None:
+    """Remove those that this process was started with, so that programs that it starts do not have them. The
+    script's own values stay.
+    """
+    for name, value in started_with().items():
+        if name in names and os.environ.get(name) == value:
+            del os.environ[name]
 
 
 def huge_bytes() -> int:
