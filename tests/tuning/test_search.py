@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -715,7 +715,7 @@ class Told(Deadline):
         super().__init__(ENDLESS)
         self.gains: list[float] = []
 
-    def gained(self, speedup: float) -> None:
+    def gained(self, speedup: float, names: Iterable[str]) -> None:
         self.gains.append(speedup)
 
 

@@ -7,7 +7,7 @@ The search may use what that leaves. It is stopped only if it would use up the m
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..bench.base import for_steps
@@ -20,6 +20,7 @@ from ..records.plan import BASELINE, Plan
 from ..records.verdict import Shortfall, TooLittleTime
 from .costs import CONFIRMATION_SHARE, EFFORT_MOST, Costs, Known, budget_for_search, effort_within
 from .deadline import Deadline
+from .gains import Gains
 
 _OBSERVATION_SHARE = 0.08  # of the budget, if steps are slow
 _WATCHED_ON_SHARE = 0.05  # of the budget, for the end of an epoch that is known to come within it
@@ -48,8 +49,7 @@ class Budget(Deadline):
     _observation: Observation = field(init=False)
     _pair_steps: int = field(init=False)
     _used: float = field(init=False)  # seconds before it was divided
-    _speedup: float = field(default=1.0, init=False)  # at least, of a part of the plan found so far
-    _together: float = field(default=1.0, init=False)  # of all parts
+    _gains: Gains = field(default_factory=Gains, init=False)
     _guard_times: float | None = field(default=None, init=False)  # the last one's time over its estimate
     for_confirmation: float = field(default=0.0, init=False)  # seconds of it that nothing else may use
 
@@ -59,9 +59,8 @@ class Budget(Deadline):
         self._known, self._observation, self._pair_steps = known, seen, pair_steps
         self._used = self.spent
 
-    def gained(self, speedup: float) -> None:
-        """Called with each gain: a part of the plan makes training at least this many times faster."""
-        self._speedup, self._together = max(self._speedup, speedup), self._together * max(1.0, speedup)
+    def gained(self, speedup: float, names: Iterable[str]) -> None:
+        self._gains.add(speedup, names)
 
     @property
     def to_observe(self) -> float:
@@ -105,7 +104,7 @@ class Budget(Deadline):
         """Seconds set aside for it, under this budget or another."""
         seconds = CONFIRMATION_SHARE * (self.seconds if budget is None else budget)
         efforts = self._efforts(plan, seconds)
-        if self._speedup >= _PLAIN_SPEEDUP:
+        if self._gains.largest >= _PLAIN_SPEEDUP:
             efforts = [(one, replace(effort, looks=0)) for one, effort in efforts]
         return sum(self._takes(effort, one) for one, effort in efforts)
 
@@ -130,7 +129,7 @@ class Budget(Deadline):
         return found
 
     def guard(self, plan: Plan, steps: int | None = None) -> float:
-        """Of one more check, of this many steps or of all: as slow as the last one was, or as pairs were."""
+        """Of one more check, as slow as the last one was or, before it, as pairs were."""
         if self._guard_times is not None:
             return self._guard_times * self._estimated_guard(plan, steps)
         return self._estimated_guard(plan, steps, max(1.0, self._step_pair / self.costs.pair))
@@ -237,11 +236,13 @@ class Budget(Deadline):
         return [(one, self._effort_within(left, one)) for one in ends][:1]
 
     def lacking(self, plan: Plan) -> float:
-        """Seconds by which its confirmation has less than was set aside for it; for a small gain, less than
-        all the processes may take that could show it.
-        """
-        small = self._takes(EFFORT_MOST, plan) if self._together < _PLAIN_SPEEDUP else 0.0
-        return max(small, self._confirmation(plan)) + self._closing - self.left
+        """Seconds by which its confirmation has less than was set aside for it."""
+        return self._confirmation(plan) + self._closing - self.left
+
+    def lacking_processes(self, plan: Plan) -> float:
+        """Seconds by which it has less than all the processes may take that could show a small gain."""
+        plain = self._gains.together(plan) >= _PLAIN_SPEEDUP
+        return 0.0 if plain else self._takes(EFFORT_MOST, plan) + self._closing - self.left
 
     def refitted(self, plan: Plan, effort: Effort) -> Effort | None:
         """``effort`` cut to the time that earlier confirmations left; None if its minimum no longer fits.
@@ -260,8 +261,7 @@ class Budget(Deadline):
         """When a running confirmation is stopped."""
         return max(0.0, self._stopped)
 
-    def rest(self) -> Deadline:
-        """For what follows the confirmation."""
+    def rest(self) -> Deadline:  # for what follows the confirmation
         return Deadline(self.left - self.for_confirmation - self._closing, self.clock)
 
     # ---- what another budget would allow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -62,7 +62,7 @@ class TimeLeft(Protocol):
         """
         ...
 
-    def gained(self, speedup: float) -> None:
+    def gained(self, speedup: float, names: Iterable[str]) -> None:
         """A part of what was found makes training at least this many times faster."""
         ...
 
@@ -236,7 +236,7 @@ class Comparisons:
         combination with the rest of the plan.
         """
         if kept and trial.ratio is not None and trial.method != "starts":
-            self._deadline.gained(1 / trial.ratio.high)
+            self._deadline.gained(1 / trial.ratio.high, [name])
         self.add(
             Tried(
                 technique=name,
@@ -257,6 +257,8 @@ class Comparisons:
 
     def record_together(self, trial: Trial, together: Plan, kept: bool, again: bool) -> None:
         """Add a row for techniques tried as one. ``again``: they will be tried again."""
+        if kept and trial.ratio is not None:
+            self._deadline.gained(1 / trial.ratio.high, together.techniques)
         row = Tried(
             technique=TOGETHER,
             settings={},

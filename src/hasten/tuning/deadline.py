@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ..records.plan import Plan
@@ -57,5 +57,5 @@ class Deadline:
         """A budget that starts with ``seconds``; None if none can be named."""
         return None
 
-    def gained(self, speedup: float) -> None:
+    def gained(self, speedup: float, names: Iterable[str]) -> None:
         """What was found makes training at least this many times faster."""

@@ -27,6 +27,7 @@ _SEARCH_SECONDS = 110.0  # that the search has in a budget that nobody named
 _OUTSIDE_SECONDS = 60.0  # in addition, where evaluation takes a good part: it is compared by long stretches
 _LITTLE = 0.05  # of the budget, that the confirmation or the search may have less than foreseen
 _TENS = 10.0  # a budget grows by so many seconds
+_FOR_SMALL = 1.5  # times the budget, at most, to confirm a small gain
 _ON = 2.0  # times the budget, where nothing was found
 _AGAIN = 0.4  # times what an earlier tune took: it made the comparisons that this one begins with
 
@@ -107,9 +108,11 @@ class Allowance:
     def leave_confirmation(self, plan: Plan) -> None:
         """Grow the budget if little is left to confirm ``plan``: a check that took longer than foreseen is
         not paid for by pairs, and a small gain needs more of them. Call it before the first pair, so that no
-        result decides. Processes that are not needed are not started, and nothing else has their time.
+        result decides. What that leaves over is for nothing else.
         """
-        budget, lacking = self.budget, self.budget.lacking(plan)
+        budget = self.budget
+        more = min(budget.lacking_processes(plan), (_FOR_SMALL - 1) * budget.seconds)
+        lacking = max(more, budget.lacking(plan))
         grown = min(_TENS * math.ceil((budget.seconds + lacking) / _TENS), self.request.budget_most)
         if lacking > _LITTLE * budget.seconds and grown > budget.seconds:
             budget.for_confirmation += grown - budget.seconds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ..records.plan import BASELINE, Plan
@@ -61,9 +61,9 @@ class SearchTime:
         """The budget that gives the search this many seconds at its start."""
         return self.budget.for_search(seconds)
 
-    def gained(self, speedup: float) -> None:
+    def gained(self, speedup: float, names: Iterable[str]) -> None:
         """A part of what was found makes training at least this many times faster."""
-        self.budget.gained(speedup)
+        self.budget.gained(speedup, names)
 
     def most(self) -> float:
         """When a comparison that starts now is stopped."""

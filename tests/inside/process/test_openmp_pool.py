@@ -28,6 +28,28 @@ print(with_pool - without, threads() - without, torch.get_num_threads(), torch.e
 """
 
 
+_FORKED = """
+import os, torch
+from hasten.inside.process.openmp_pool import end_idle_threads
+
+torch.set_num_threads(2)
+torch.ones(2**20).add_(1)
+child = os.fork()
+if child == 0:
+    torch.set_num_threads(1)
+    end_idle_threads()
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+"""
+
+
+def test_a_forked_process_does_not_wait_for_threads_that_it_has_not() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _FORKED], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True
+    )
+    assert done.stdout.strip() == "0"
+
+
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="it does not say how many threads there are")
 @pytest.mark.parametrize("wait", ["active", "passive"])
 def test_waiting_threads_end_and_the_next_operator_starts_new_ones(wait: str) -> None:

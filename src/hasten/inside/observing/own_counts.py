@@ -27,6 +27,7 @@ class Loop:
     elsewhere: bool = False
 
 
+_EPOCHS_AND_BATCHES = 2
 LOADER, CUT, OTHER = "loader", "cut", "other"
 Around = Sequence[Loop | str]
 """Loops around a step, outer ones first. LOADER: over the batches of a loader; CUT: it may be left early;
@@ -41,35 +42,43 @@ def own_count(trainer: object) -> Around | None:
     kind = type(trainer)
     library = (kind.__module__ or "").partition(".")[0]
     if type(kept(trainer).get("state")).__name__ == "TrainerState":
-        return _of_transformers(kept(trainer)["state"])
+        found = _loop(*(_within(trainer, "state", name) for name in ("max_steps", "global_step")))
+        return None if found is None else [found]
     if kind.__name__ in ("_FitLoop", "FitLoop") and library in ("lightning", "pytorch_lightning"):
         return _of_lightning(trainer)
-    if library == "ignite" and "state" in kept(trainer):
-        state = kept(kept(trainer)["state"])
-        if is_whole(epoch := state.get("epoch")):
-            return _epochs(state.get("max_epochs"), epoch - 1)
+    if kind.__name__ == "Engine" and library == "ignite":
+        return _of_ignite(trainer)
     return None
 
 
-def _of_transformers(state: object) -> Around | None:
-    found = _loop(*(kept(state).get(name) for name in ("max_steps", "global_step")))
-    return None if found is None else [found]
+def runs_all_loops(around: Around) -> bool:
+    """Whether these are all loops to the library's call of what the script gives it."""
+    return len(around) == _EPOCHS_AND_BATCHES and OTHER not in around
 
 
 def _of_lightning(fitting: object) -> Around:
     """``max_steps`` of -1 sets no limit to steps, and then ``max_epochs`` does."""
     most = _within(fitting, "epoch_loop", "max_steps")
-    epochs = _within(fitting, "max_epochs"), _within(fitting, "epoch_progress", "current", "processed")
-    if most == -1:
-        return _epochs(*epochs)
-    progress = _within(fitting, "epoch_loop", "automatic_optimization", "optim_progress")
-    found = _loop(most, _within(progress, "optimizer", "step", "total", "completed"))
-    return [OTHER if found is None or epochs[0] != -1 else found]
+    epochs = _loop(_within(fitting, "max_epochs"), _within(fitting, "epoch_progress", "current", "processed"))
+    if most != -1:
+        progress = _within(fitting, "epoch_loop", "automatic_optimization", "optim_progress")
+        found = _loop(most, _within(progress, "optimizer", "step", "total", "completed"))
+        return [OTHER if found is None or _within(fitting, "max_epochs") != -1 else found]
+    batches, each = _within(fitting, "max_batches"), _within(fitting, "trainer", "accumulate_grad_batches")
+    begun = _within(fitting, "epoch_loop", "batch_progress", "current", "ready")
+    if epochs is None or not (is_whole(batches) and is_whole(begun) and is_whole(each) and each > 0):
+        return [OTHER]
+    return [epochs, _loop(-(-batches // each), (begun - 1) // each) or OTHER]
 
 
-def _epochs(most: object, done: object) -> Around:
-    found = _loop(most, done)
-    return [OTHER] if found is None else [found, LOADER]
+def _of_ignite(engine: object) -> Around:
+    """``iteration`` goes on over epochs; both are counted from 1."""
+    epoch, number, each = (_within(engine, "state", name) for name in ("epoch", "iteration", "epoch_length"))
+    if not (is_whole(epoch) and is_whole(number) and is_whole(each)):
+        return [OTHER]
+    epochs = _loop(_within(engine, "state", "max_epochs"), epoch - 1)
+    batches = _loop(each, number - 1 - each * (epoch - 1))
+    return [OTHER] if epochs is None or batches is None else [epochs, batches]
 
 
 def _loop(turns: object, done: object) -> Loop | None:

@@ -18,7 +18,7 @@ from types import FrameType
 
 from ...records.whole_run import ENDLESS_STEPS
 from .loop_sources import around_line, body_of, is_left_early, may_change, trains_elsewhere
-from .own_counts import CUT, LOADER, OTHER, Around, Loop, own_count
+from .own_counts import CUT, LOADER, OTHER, Around, Loop, own_count, runs_all_loops
 from .plain_values import (
     Names,
     Unread,
@@ -82,7 +82,7 @@ def loops_around(
     trainers: set[int] = set()  # that have told their own count
     while frame is not None and frame.f_code.co_filename != runner:
         if not passed(frame):
-            found[:0] = _loops_in(frame, loader, trainers)
+            found[:0] = _loops_in(frame, loader, trainers, found)
         frame = frame.f_back
     return [CUT if place and _is_cut(loop) else loop for place, loop in enumerate(found)]
 
@@ -94,7 +94,10 @@ def _is_cut(loop: Loop | str) -> bool:
     return isinstance(loop, Loop) and loop.early
 
 
-def _loops_in(frame: FrameType, loader: type, trainers: set[int]) -> list[Loop | str]:
+def _loops_in(
+    frame: FrameType, loader: type, trainers: set[int], inner: list[Loop | str]
+) -> list[Loop | str]:
+    """Those of ``frame``; the ``inner`` ones go where a library counts all that it runs."""
     if frame.f_code.co_name == "<lambda>":
         return []
     body = body_of(frame)
@@ -110,6 +113,8 @@ def _loops_in(frame: FrameType, loader: type, trainers: set[int]) -> list[Loop |
         if (counted := own_count(trainer)) is not None:
             known = id(trainer) in trainers
             trainers.add(id(trainer))
+            if not known and runs_all_loops(counted):
+                inner.clear()
             return [] if known else list(counted)
         return [_loop(node, frame.f_lineno, names, loader) for node in nodes]
 
