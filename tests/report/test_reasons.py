@@ -33,8 +33,12 @@ CRASH = Reason("failed", failure="killed by SIGSEGV")
         (Reason("slower", set_up=SetUp(10.0)), "slower; its set-up took 10 s"),
         (Reason("gain", set_up=SET_UP), "a gain; its set-up of 10 s pays after 1,000 steps"),
         (
-            Reason("gain", set_up=replace(SET_UP, mostly_start=True)),
-            "a gain; its slower start of 10 s pays after 1,000 steps",
+            Reason("gain", set_up=replace(SET_UP, slower_start=SET_UP.seconds)),
+            "a gain; a run starts 10 s later under it, which pays after 1,000 steps",
+        ),
+        (
+            Reason("slower", set_up=SetUp(4.0, slower_start=3.0)),
+            "slower; a run starts 3 s later under it, 4 s with its set-up",
         ),
         (
             Reason("gain", "not kept", set_up=replace(SET_UP, script_steps=999), remarks=("2 graph breaks",)),

@@ -37,7 +37,7 @@ class SetUp:
     seconds: float
     breakeven_steps: int | None = None  # after which it has paid off; None if the gain never pays for it
     script_steps: int | None = None  # after which the script ends, if that is sooner
-    mostly_start: bool = False  # each of its processes starts more slowly, which is most of the cost
+    slower_start: float = 0.0  # part of ``seconds``: each process takes longer to its first step
 
 
 @dataclass(frozen=True)

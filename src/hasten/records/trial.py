@@ -93,7 +93,7 @@ class Trial:
     seconds: float  # what the trial itself took, wall clock
     setup_seconds: float = 0.0  # paid once by b before timing: filling a cache, compiling
     lasting_seconds: float = 0.0  # part of it that only b's first run on this machine pays
-    slower_start: float = 0.0  # seconds that each of b's processes took longer to steady steps
+    slower_start: float = 0.0  # seconds that each process takes longer to its first step under b
     proofs: tuple[Proof, ...] = ()
     failure: str | None = None
     script_steps: int | None = None  # of the whole plain script, if it reached its end
@@ -113,26 +113,31 @@ class Trial:
 
     @property
     def once_seconds(self) -> float:
-        """What b costs once and a does not."""
+        """What b costs once in a run and a does not."""
         return self.setup_seconds + self.slower_start
 
     @property
     def breakeven_steps(self) -> int | None:
-        """Steps after which b has earned back its set-up and what its start takes longer; None without
-        either, or if b gains nothing.
-        """
-        once = self.once_seconds
-        if not once or self.step_seconds_a is None or self.step_seconds_b is None:
-            return None
-        gained = self.step_seconds_a - self.step_seconds_b
-        return math.ceil(once / gained) if gained > 0 else None
+        """Steps after which b has earned its set-up back; None without set-up, or if b gains nothing."""
+        return self._earns_in_steps(self.setup_seconds)
+
+    @property
+    def pays_after(self) -> int | None:
+        """The same for all that it costs once."""
+        return self._earns_in_steps(self.once_seconds)
 
     @property
     def never_pays(self) -> bool:
-        """Whether a run ends before b has earned its set-up back, by what is known of its length."""
-        if self.breakeven_steps is None or self.script_steps is None:
+        """Whether a run ends before that, by what is known of its length."""
+        if self.pays_after is None or self.script_steps is None:
             return False
-        return self.breakeven_steps > self.script_steps
+        return self.pays_after > self.script_steps
+
+    def _earns_in_steps(self, seconds: float) -> int | None:
+        if not seconds or self.step_seconds_a is None or self.step_seconds_b is None:
+            return None
+        gained = self.step_seconds_a - self.step_seconds_b
+        return math.ceil(seconds / gained) if gained > 0 else None
 
     def over_stretches(self, parts: tuple[str, ...], step_log_ratios: tuple[float, ...]) -> Trial:
         """The same, marked as being over whole stretches of a run."""

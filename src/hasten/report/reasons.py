@@ -89,11 +89,16 @@ def _resolution_words(reason: Reason) -> str:
 
 
 def _set_up_words(set_up: SetUp) -> str:
-    what = "slower start" if set_up.mostly_start else "set-up"
+    seconds = seconds_words(set_up.seconds)
+    costs, pays = f"its set-up took {seconds}", f"its set-up of {seconds} pays after"
+    if set_up.slower_start:
+        later = f"a run starts {seconds_words(set_up.slower_start)} later under it"
+        with_set_up = set_up.seconds > set_up.slower_start
+        costs = f"{later}, {seconds} with its set-up" if with_set_up else later
+        pays = f"{costs}, which pays after"
     if set_up.breakeven_steps is None:
-        return f"its {what} took {seconds_words(set_up.seconds)}"
-    after = counted(set_up.breakeven_steps, "step")
-    text = f"its {what} of {seconds_words(set_up.seconds)} pays after {after}"
+        return costs
+    text = f"{pays} {counted(set_up.breakeven_steps, 'step')}"
     if set_up.script_steps is None:
         return text
     return f"{text}, and a run has {set_up.script_steps:,}"

@@ -44,9 +44,9 @@ def _set_up(trial: Trial, gained: bool) -> SetUp | None:
         return None
     return SetUp(
         trial.once_seconds,
-        trial.breakeven_steps if gained else None,
+        trial.pays_after if gained else None,
         trial.script_steps if gained and trial.never_pays else None,
-        trial.slower_start > trial.setup_seconds,
+        trial.slower_start,
     )
 
 

@@ -15,6 +15,7 @@ from .decisions import CLAIM_LEAST_PROCESSES, lost_at_once
 from .steps import Block
 
 _LATEST = 3  # pairs whose median counts
+_SURE = 3  # pairs that all show something
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,6 @@ class Pair:
     def setup_seconds(self) -> float:
         """Set-up that b needs and a does not, in each new process."""
         return max(0.0, self.b.setup_seconds - self.a.setup_seconds)
-
-    @property
-    def slower_start(self) -> float:
-        """Seconds that b takes longer than a to steady steps, set-up aside; below 0 if it is faster."""
-        a, b = self.a, self.b
-        return b.start_seconds + b.lead_seconds - a.start_seconds - a.lead_seconds
 
 
 class PairTimes:
@@ -88,22 +83,28 @@ def undisturbed_pairs(done: Sequence[Pair]) -> Sequence[Pair]:
 
 
 def shown_by(done: Sequence[Pair], trial: Trial) -> Trial:
-    """``trial`` with what the processes of its pairs showed, except for the ratio. A start counts as slower
-    where all pairs show it.
-    """
+    """``trial`` with what the processes of its pairs showed, except for the ratio."""
     lasting = max(pair.lasting_seconds for pair in done)
-    slower = min(pair.slower_start for pair in done) if len(done) > 1 else 0.0
     return replace(
         trial,
         step_seconds_a=median(pair.step_seconds_a for pair in done),
         step_seconds_b=median(pair.step_seconds_b for pair in done),
         setup_seconds=lasting + median(pair.setup_seconds for pair in done),
         lasting_seconds=lasting,
-        slower_start=max(0.0, slower),
+        slower_start=_slower_start([(pair.a.start_seconds, pair.b.start_seconds) for pair in done]),
         proofs=done[-1].proofs,
         processes_a=tuple(pair.a for pair in done),
         processes_b=tuple(pair.b for pair in done),
     )
+
+
+def _slower_start(starts: Sequence[tuple[float, float]]) -> float:
+    """Seconds that a start under b takes longer, if all pairs show it, by the one that shows least. Processes
+    of a pair start side by side, so each takes longer than alone: their ratio counts.
+    """
+    if len(starts) < _SURE or not all(map(min, starts)):
+        return 0.0
+    return max(0.0, min(b / a for a, b in starts) - 1) * min(a for a, _ in starts)
 
 
 def lasting_seconds(proofs: Sequence[Proof]) -> float:
