@@ -173,6 +173,22 @@ def test_a_small_gain_has_time_for_the_processes_that_could_show_it(
     assert budget.rest().left <= rest, "nothing else has the time that it does not need"
 
 
+@pytest.mark.parametrize(
+    ("needs", "most", "then"),
+    [(30.0, 600.0, 260.0), (1.0, 600.0, 220.0), (30.0, 220.0, None), (30.0, 0.0, None), (90.0, 600.0, None)],
+)
+def test_it_grows_a_little_for_a_part_that_has_come_to_take_a_good_share(
+    needs: float, most: float, then: float | None, request_of: TuneRequest
+) -> None:
+    budget, told = budget_after(120.0, Known(10.0), 200.0), Told()
+    allowance = Allowance(budget, replace(request_of, budget_most=most), told)
+    time = SearchTime(budget, lambda: PLAN, allowance)
+    assert time.leave_comparison(PLAN, needs) is (then is not None)
+    assert budget.seconds == (then or 200.0)
+    assert told.budgets == ([then] if then and then > 200 else [])
+    assert (time.left_with(PLAN) >= needs) is (then is not None)
+
+
 def test_a_budget_that_somebody_named_does_not_grow() -> None:
     assert not SearchTime(budget_after(130.0), lambda: BASELINE).search_on()
     late = SearchTime(budget_after(170.0, Known(10.0, {"compile": 20.0}), 200.0), lambda: BASELINE)

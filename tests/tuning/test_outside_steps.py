@@ -263,6 +263,36 @@ def test_nothing_is_begun_that_could_not_be_confirmed_afterwards() -> None:
     assert bench.asked == []
 
 
+class Granting(Expensive):
+    """A budget that nobody named: it grows where it is asked to."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.asked: list[Plan] = []
+
+    def leave_comparison(self, plan: Plan, seconds: float) -> bool:
+        self.asked.append(plan)
+        return True
+
+
+@pytest.mark.parametrize(
+    ("share", "found"),
+    [
+        pytest.param(0.1, {"quick", "fast"}, id="takes a third of the run by then"),
+        pytest.param(0.02, {"fast"}, id="still takes little of it"),
+    ],
+)
+def test_a_budget_grows_for_what_takes_a_good_share_by_then(share: float, found: set[str]) -> None:
+    """An example's evaluation took 7% of an epoch, 14% of what its steps became, and was never compared."""
+    bench = Slow({"quick": 0.8, "fast": 0.2}, outside=EVALUATION, share=share)
+    left = Granting(1000.0)
+    bounds = Bounds({"forward": 1.0}, 1.0, {"evaluation": share / (1 - share)})
+    search = search_over(bench, left, bounds=bounds)
+    plan = search.run([candidate("fast"), of("quick", "evaluation", share=share)])
+    assert set(plan.techniques) == found
+    assert [set(one.techniques) for one in left.asked] == ([{"quick", "fast"}] if "quick" in found else [])
+
+
 class Watched(ScriptedBench):
     """Notes the seconds that comparisons were granted."""
 
@@ -273,6 +303,15 @@ class Watched(ScriptedBench):
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
         self.granted.append(seconds)
         return super().compare(a, b, seconds)
+
+
+@pytest.mark.parametrize(("share", "sought"), [(0.06, 4.0), (0.04, 4.0 / 3)])
+def test_what_may_become_a_good_share_is_looked_for_as_long_as_a_short_epoch_takes(
+    share: float, sought: float
+) -> None:
+    bench = Watched(share=share)
+    search_over(bench, Deadline(100.0, clock=lambda: 0.0)).run([of("quick", "evaluation", share=share)])
+    assert [seconds for _, seconds in bench.sought] == pytest.approx([sought])
 
 
 @pytest.mark.parametrize(("share", "sought"), [(None, 10.0), (0.6, 20.0)])

@@ -81,6 +81,12 @@ def test_techniques_tried_as_one_must_pay_too() -> None:
     assert searched(bench, 5000, *group).found == Plan({"left": {}, "right": {}})
 
 
+def test_one_that_does_not_pay_takes_none_of_its_group_along() -> None:
+    bench = bench_with({"left": 0.7, "right": 0.7}, left=5.0, right=0.0)
+    search = searched(bench, 300, candidate("left", jointly=True), candidate("right", jointly=True))
+    assert search.found == Plan({"right": {}})
+
+
 def label(plan: Plan) -> str:
     return ", ".join(technique_words(*item) for item in plan.techniques.items())
 

@@ -715,7 +715,7 @@ class Told(Deadline):
         super().__init__(ENDLESS)
         self.gains: list[float] = []
 
-    def gained(self, speedup: float, names: Iterable[str]) -> None:
+    def gained(self, speedup: float, names: Iterable[str], other_settings: bool = False) -> None:
         self.gains.append(speedup)
 
 

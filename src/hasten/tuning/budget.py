@@ -59,8 +59,8 @@ class Budget(Deadline):
         self._known, self._observation, self._pair_steps = known, seen, pair_steps
         self._used = self.spent
 
-    def gained(self, speedup: float, names: Iterable[str]) -> None:
-        self._gains.add(speedup, names)
+    def gained(self, speedup: float, names: Iterable[str], other_settings: bool = False) -> None:
+        self._gains.add(speedup, names, other_settings)
 
     @property
     def to_observe(self) -> float:

@@ -46,6 +46,10 @@ class TimeLeft(Protocol):
         """Whether ``plan`` could still be checked and confirmed, were it found now."""
         ...
 
+    def leave_comparison(self, plan: Plan, seconds: float) -> bool:
+        """Whether there is time for a comparison that finds ``plan``, perhaps as there is more time now."""
+        ...
+
     def leave_end(self, plan: Plan) -> bool:
         """The same for a plan that is much faster, for which there may be more time now."""
         ...
@@ -62,7 +66,7 @@ class TimeLeft(Protocol):
         """
         ...
 
-    def gained(self, speedup: float, names: Iterable[str]) -> None:
+    def gained(self, speedup: float, names: Iterable[str], other_settings: bool = False) -> None:
         """A part of what was found makes training at least this many times faster."""
         ...
 
@@ -139,9 +143,14 @@ class Comparisons:
         plans = (candidate.added_to(BASELINE, 0) for candidate in at_once)
         return sum(self._bench.foreseen(BASELINE, plan) for plan in plans) <= self._deadline.left
 
-    def affords_stretches(self, a: Plan, b: Plan) -> bool:
-        """The same over whole stretches: then ``b``'s confirmation is over stretches, too, and long."""
-        return self.affords(a, b) and self._deadline.left_with(b) >= self._bench.foreseen(a, b)
+    def affords_stretches(self, a: Plan, b: Plan, grows: bool = False) -> bool:
+        """The same over whole stretches: then ``b``'s confirmation is over stretches, too, and long.
+        ``grows``: a budget that nobody named may grow for it.
+        """
+        needed = self._bench.foreseen(a, b)
+        if self.affords(a, b) and self._deadline.left_with(b) >= needed:
+            return True
+        return grows and self._deadline.leave_comparison(b, needed)
 
     def judged(self, trial: Trial, kept: bool, whole: Plan) -> tuple[bool, Reason]:
         """Whether a winner is adopted, and why. ``whole``: the plan that would result. If its set-up takes
@@ -236,7 +245,7 @@ class Comparisons:
         combination with the rest of the plan.
         """
         if kept and trial.ratio is not None and trial.method != "starts":
-            self._deadline.gained(1 / trial.ratio.high, [name])
+            self._deadline.gained(1 / trial.ratio.high, [name], name in trial.a.techniques)
         self.add(
             Tried(
                 technique=name,

@@ -39,6 +39,9 @@ class Deadline:
         """Whether ``plan`` could still be checked and confirmed if it were found now."""
         return True
 
+    def leave_comparison(self, plan: Plan, seconds: float) -> bool:
+        return False
+
     def leave_end(self, plan: Plan) -> bool:
         """Called with a plan that is much faster: whether it can be checked and confirmed, perhaps as
         there is more time now.
@@ -57,5 +60,5 @@ class Deadline:
         """A budget that starts with ``seconds``; None if none can be named."""
         return None
 
-    def gained(self, speedup: float, names: Iterable[str]) -> None:
+    def gained(self, speedup: float, names: Iterable[str], other_settings: bool = False) -> None:
         """What was found makes training at least this many times faster."""

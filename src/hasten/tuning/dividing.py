@@ -7,6 +7,7 @@ One that nobody named grows.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..bench.comparing.steps import Rhythm
@@ -86,10 +87,20 @@ class Allowance:
 
     def leave_end(self, plan: Plan) -> bool:
         """Grow the budget if that leaves time to check and confirm ``plan``; whether it does."""
+        return self._grows_until(lambda: self.budget.affords_end(plan), self.request.budget_most)
+
+    def leave_comparison(self, plan: Plan, seconds: float, left_with: Callable[[Plan], float]) -> bool:
+        """Grow the budget if ``left_with`` the plan that a comparison finds is then as long as that takes;
+        whether it is. Not by much: the part of a run that it is about is not most of it.
+        """
+        most = min(self.budget.seconds + _OUTSIDE_SECONDS, self.request.budget_most)
+        return self._grows_until(lambda: left_with(plan) >= seconds, most)
+
+    def _grows_until(self, enough: Callable[[], bool], most: float) -> bool:
         budget, before = self.budget, self.budget.seconds
-        while not budget.affords_end(plan) and budget.seconds + _TENS <= self.request.budget_most:
+        while not enough() and budget.seconds + _TENS <= most:
             budget.seconds += _TENS
-        if not budget.affords_end(plan):
+        if not enough():
             budget.seconds = before
             return False
         if budget.seconds > before:
@@ -112,6 +123,7 @@ class Allowance:
         """
         budget = self.budget
         more = min(budget.lacking_processes(plan), (_FOR_SMALL - 1) * budget.seconds)
+        more = 0.0 if budget.for_confirmation else more  # of the next best plan: it has grown for the first
         lacking = max(more, budget.lacking(plan))
         grown = min(_TENS * math.ceil((budget.seconds + lacking) / _TENS), self.request.budget_most)
         if lacking > _LITTLE * budget.seconds and grown > budget.seconds:

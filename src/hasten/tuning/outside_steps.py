@@ -5,8 +5,8 @@ until the part has occurred (``Bench.seek``), and the time beyond regular steps 
 for a large share of the run are compared first, alone, with that share of the search's time; where steps are
 so slow that not all can be tried for them, a good share is enough. As steps get faster, other parts take a
 larger share: what then takes a good one is compared before the techniques for steps that need fresh
-processes. The rest comes last, in combination with what was found; below 1%, nothing
-is.
+processes, and a budget that nobody named grows for it. The rest comes last, in combination with what was
+found; below 1%, nothing is.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ GROWN_SHARE = 0.15  # of a run whose steps have become faster, or are too slow t
 LARGE_START = 0.05  # of a run: what shortens starts comes before what needs whole processes
 _TO_LOOK = 0.1  # of the time left, for a part that may not occur at all
 _LOOKED = 1 / 3  # of a comparison's time, for a part that is known to
+_GROWS = 0.05  # of a run: may become a good share as steps get faster
+_LOOKED_LEAST = 0.04  # of the time left, for such a part: enough where epochs can be cut short
 
 
 def weighed(comparisons: Comparisons, candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -37,7 +39,7 @@ def weighed(comparisons: Comparisons, candidates: Sequence[Candidate]) -> list[C
             comparisons.leave_out(candidate.technique.name, WhyNot("no time"))
             continue
         share = candidate.share
-        looked = _TO_LOOK if share is None else _LOOKED * share
+        looked = _TO_LOOK if share is None else max(_LOOKED * share, _LOOKED_LEAST * (share >= _GROWS))
         plan = candidate.added_to(BASELINE, 0)
         seen = comparisons.seek(candidate.technique.name, BASELINE, plan, comparisons.seconds_left * looked)
         if isinstance(seen, Unseen):

@@ -123,7 +123,7 @@ class Search:
         steps, grown = self.found, grown_large(outside, self._bounds.step)
         for candidate in grown:
             share = share_of_faster(candidate.share or 0.0, self._bounds.step)
-            self._try_stretches(candidate, share * self.comparisons.seconds_left)
+            self._try_stretches(candidate, share * self.comparisons.seconds_left, grown=True)
         found = self.found.only(set(self.found.techniques) - set(steps.techniques))
         self._by_itself, self.found = Plan({**self._by_itself.techniques, **found.techniques}), steps
         return [candidate for candidate in outside if candidate not in grown]
@@ -140,11 +140,11 @@ class Search:
         for candidate in outside:
             self._try_stretches(candidate, self.comparisons.seconds_left)
 
-    def _try_stretches(self, candidate: Candidate, seconds: float) -> None:
+    def _try_stretches(self, candidate: Candidate, seconds: float, grown: bool = False) -> None:
         fitted = self._fitted(self.found, candidate)
         if fitted is None:
             return
-        if self.comparisons.affords_stretches(self.found, fitted.added_to(self.found, 0)):
+        if self.comparisons.affords_stretches(self.found, fitted.added_to(self.found, 0), grown):
             self._try(fitted, seconds)
         else:
             why = too_long(self.comparisons, self.found, fitted)
@@ -242,7 +242,7 @@ class Search:
             if kept:
                 self.found = whole
                 return []
-            if trial.failure is None and not is_slower(trial.ratio):
+            if trial.failure is None and not is_slower(trial.ratio) and not gains(trial.ratio):
                 return []
             if not idle:
                 break

@@ -43,6 +43,12 @@ class SearchTime:
         """Called where nothing was found, and the next does not fit: whether there is more time now."""
         return self.allowance is not None and self.allowance.search_on()
 
+    def leave_comparison(self, plan: Plan, seconds: float) -> bool:
+        """Called for a part of a run that has come to take a good share of it: whether there is time for a
+        comparison that finds ``plan``, perhaps as there is more time now.
+        """
+        return self.allowance is not None and self.allowance.leave_comparison(plan, seconds, self.left_with)
+
     def leave_end(self, plan: Plan) -> bool:
         """Called with a plan that is much faster: whether it can be checked and confirmed, perhaps as
         there is more time now.
@@ -61,9 +67,9 @@ class SearchTime:
         """The budget that gives the search this many seconds at its start."""
         return self.budget.for_search(seconds)
 
-    def gained(self, speedup: float, names: Iterable[str]) -> None:
+    def gained(self, speedup: float, names: Iterable[str], other_settings: bool = False) -> None:
         """A part of what was found makes training at least this many times faster."""
-        self.budget.gained(speedup, names)
+        self.budget.gained(speedup, names, other_settings)
 
     def most(self) -> float:
         """When a comparison that starts now is stopped."""

@@ -49,6 +49,7 @@ class LiveBench:
         self._quiet = quiet or Quiet()
         self._ends = ends or EpochEnds(rhythm)
         self._noted = 0  # steps of the current worker
+        self._first = rhythm
         self._take(rhythm)
         self._worker: Worker | None = None
         self._settled: set[Plan] = set()
@@ -150,10 +151,10 @@ class LiveBench:
             self.close()
             self._trials.rehearse(process_plan)
             self._worker = self._trials.worker(process_plan)
+            self._rhythm = self._rhythm.as_at_first(self._first)
             with self._trials.stopwatch.on("starting"):
                 self._worker.wait_started()
-            untimed = self._warmup_steps + starts_after(process_plan)
-            if untimed:
+            if untimed := self._warmup_steps + starts_after(process_plan):
                 with self._trials.stopwatch.on("settling"):
                     self._worker.steps(untimed)
         return self._worker

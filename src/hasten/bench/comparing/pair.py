@@ -12,10 +12,12 @@ from ...records.plan import Plan
 from ...records.run_forecast import SeenProcess
 from ...records.trial import Proof, Trial
 from .decisions import CLAIM_LEAST_PROCESSES, lost_at_once
+from .statistics import interval
 from .steps import Block
 
 _LATEST = 3  # pairs whose median counts
-_SURE = 3  # pairs that all show something
+_SURE = 3  # pairs that show how long a start takes
+_SIDE_BY_SIDE = 1.6  # times as long as alone: the most that a start was seen to take beside another
 
 
 @dataclass(frozen=True)
@@ -99,12 +101,13 @@ def shown_by(done: Sequence[Pair], trial: Trial) -> Trial:
 
 
 def _slower_start(starts: Sequence[tuple[float, float]]) -> float:
-    """Seconds that a start under b takes longer, if all pairs show it, by the one that shows least. Processes
-    of a pair start side by side, so each takes longer than alone: their ratio counts.
+    """Seconds that a start under b takes longer, at least, by the 95% interval. Processes of a pair start
+    side by side, so each takes longer than alone: their ratio counts.
     """
-    if len(starts) < _SURE or not all(map(min, starts)):
-        return 0.0
-    return max(0.0, min(b / a for a, b in starts) - 1) * min(a for a, _ in starts)
+    ratio = None
+    if len(starts) >= _SURE and all(map(min, starts)):
+        ratio = interval([math.log(b / a) for a, b in starts], "pairs")
+    return max(0.0, ratio.low - 1) * min(a for a, _ in starts) / _SIDE_BY_SIDE if ratio is not None else 0.0
 
 
 def lasting_seconds(proofs: Sequence[Proof]) -> float:

@@ -66,13 +66,24 @@ def _of_lightning(fitting: object) -> Around:
         return [OTHER if found is None or _within(fitting, "max_epochs") != -1 else found]
     batches, each = _within(fitting, "max_batches"), _within(fitting, "trainer", "accumulate_grad_batches")
     begun = _within(fitting, "epoch_loop", "batch_progress", "current", "ready")
+    if _changes_accumulation(fitting):
+        return [OTHER]
     if epochs is None or not (is_whole(batches) and is_whole(begun) and is_whole(each) and each > 0):
         return [OTHER]
     return [epochs, _loop(-(-batches // each), (begun - 1) // each) or OTHER]
 
 
+def _changes_accumulation(fitting: object) -> bool:
+    """Whether batches of a step become more or fewer from epoch to epoch."""
+    callbacks = _within(fitting, "trainer", "callbacks")
+    kinds = {type(one).__name__ for one in callbacks} if isinstance(callbacks, list) else set()
+    return "GradientAccumulationScheduler" in kinds
+
+
 def _of_ignite(engine: object) -> Around:
-    """``iteration`` goes on over epochs; both are counted from 1."""
+    """``iteration`` goes on over epochs; both are counted from 1. ``max_iters`` ends a run in mid-epoch."""
+    if _within(engine, "state", "max_iters") is not None:
+        return [OTHER]
     epoch, number, each = (_within(engine, "state", name) for name in ("epoch", "iteration", "epoch_length"))
     if not (is_whole(epoch) and is_whole(number) and is_whole(each)):
         return [OTHER]

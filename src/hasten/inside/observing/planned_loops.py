@@ -97,7 +97,9 @@ def _is_cut(loop: Loop | str) -> bool:
 def _loops_in(
     frame: FrameType, loader: type, trainers: set[int], inner: list[Loop | str]
 ) -> list[Loop | str]:
-    """Those of ``frame``; the ``inner`` ones go where a library counts all that it runs."""
+    """Those of ``frame``. The ``inner`` ones go where a library counts all that it runs, unless the script
+    has some within its step.
+    """
     if frame.f_code.co_name == "<lambda>":
         return []
     body = body_of(frame)
@@ -113,8 +115,8 @@ def _loops_in(
         if (counted := own_count(trainer)) is not None:
             known = id(trainer) in trainers
             trainers.add(id(trainer))
-            if not known and runs_all_loops(counted):
-                inner.clear()
+            if not known and runs_all_loops(counted) and all(loop == OTHER for loop in inner):
+                inner.clear()  # those of the library, which cannot be read
             return [] if known else list(counted)
         return [_loop(node, frame.f_lineno, names, loader) for node in nodes]
 

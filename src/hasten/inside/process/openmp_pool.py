@@ -20,8 +20,15 @@ def end_idle_threads() -> None:
     Source: OpenMP 5.0, omp_pause_resource_all; libgomp's team.c, gomp_pause_host.
     """
     pause = getattr(ctypes.CDLL(None), "omp_pause_resource_all", None)
-    if pause is not None and not _forked:
+    if pause is not None and not _forked and _has_several_threads():
         pause(_SOFT)
+
+
+def _has_several_threads() -> bool:
+    try:
+        return len(os.listdir("/proc/self/task")) > 1
+    except OSError:  # not Linux
+        return True
 
 
 def _note_fork() -> None:

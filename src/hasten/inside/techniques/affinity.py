@@ -121,7 +121,8 @@ class Affinity(Technique):
         if settings["bind"] != "cores":
             places = training.kept[self.name] = asked_places()
             if places:
-                training.torch.ones(2**20).mul_(2)  # libiomp5 binds threads with the first operator
+                if "KMP_AFFINITY" in os.environ:  # libiomp5 reads it with the first operator
+                    training.torch.ones(2**20).mul_(2)
                 unbind_children(training.seams, places, training.own_cpus)
             return
         mine = os.sched_getaffinity(0)
