@@ -364,3 +364,17 @@ def test_in_a_workers_forked_child_too_where_the_seams_are_undone(tmp_path: Path
         worker.steps(2)
         assert all(proof.effective for proof in worker.proofs())
         assert first_output(tmp_path).strip() == repr(set(os.sched_getaffinity(0)))
+
+
+@needs_two_cores
+@pytest.mark.attack("processors")
+def test_what_one_of_several_ranks_starts_stays_on_its_own_cpus() -> None:
+    script = """
+from hasten.inside.techniques.support.children_unbound import unbind_children
+
+training.seams.undo_all()
+assert bound() == EVERY
+unbind_children(training.seams, [], frozenset([min(EVERY)]))
+assert os.sched_getaffinity(0) == {min(EVERY)}
+"""
+    proof_of("affinity", COMPACT, Plan({"affinity": COMPACT}), script=_KNOWS + script)

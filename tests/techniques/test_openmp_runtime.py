@@ -38,6 +38,12 @@ def test_the_proof_of_waiting(wait: str) -> None:
     assert absent("openmp_runtime", {"kind": "libgomp", "wait": wait})
 
 
+@needs_two_cores
+def test_programs_that_a_script_starts_do_not_wait_awake() -> None:
+    script = "import os; assert 'OMP_WAIT_POLICY' not in os.environ"
+    assert proven("openmp_runtime", {"kind": "libgomp", "wait": "active"}, script=script)
+
+
 def test_one_thread_proves_nothing() -> None:
     passive = {"kind": "libgomp", "wait": "passive"}
     plan = Plan({"openmp_runtime": passive, "threads": {"count": 1}})

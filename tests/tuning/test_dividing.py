@@ -171,6 +171,8 @@ def test_a_small_gain_has_time_for_the_processes_that_could_show_it(
     ((_, effort),) = budget.confirmations(plan)
     assert (effort.in_pairs > before[1].in_pairs) is (then > 200)
     assert budget.rest().left <= rest, "nothing else has the time that it does not need"
+    allowance.leave_confirmation(plan)
+    assert budget.seconds == then, "a plan that takes its place has no more"
 
 
 @pytest.mark.parametrize(

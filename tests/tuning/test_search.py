@@ -728,6 +728,15 @@ def test_the_lower_end_of_each_gain_says_how_much_its_claim_will_need() -> None:
     assert told.gains == [1 / row.ratio.high]
 
 
+def test_a_joint_gain_is_told_of_too() -> None:
+    told = Told()
+    search = search_over(ScriptedBench({"left": 0.8, "right": 0.8}), told)
+    search.run([candidate("left", jointly=True), candidate("right", jointly=True)])
+    together = search.tried[0]
+    assert together.ratio is not None
+    assert told.gains[0] == 1 / together.ratio.high
+
+
 def no_workers() -> Candidate:
     """Samples are kept in memory where no worker processes read them."""
     kept = plan_of("dataset_in_ram")

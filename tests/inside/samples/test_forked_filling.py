@@ -67,6 +67,16 @@ def test_they_are_the_same_and_children_make_their_part() -> None:
     assert len(here) == 32 + 56  # those that are timed, and a third of the rest
 
 
+def test_waiting_threads_end_before_children_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that wait awake would take the cores from these."""
+    ended: list[int] = []
+    forks = os.fork
+    monkeypatch.setattr(forked_filling, "end_idle_threads", lambda: ended.append(0))
+    monkeypatch.setattr(os, "fork", lambda: ended.append(1) or forks())  # type: ignore[func-returns-value]
+    made_where(mixed)
+    assert ended == [0, 1, 1]
+
+
 def test_what_children_made_can_be_written_to() -> None:
     found, _ = made_where(lambda index: torch.full((4,), float(index)))
     for sample in found.values():
