@@ -374,7 +374,7 @@ from hasten.inside.techniques.support.children_unbound import unbind_children
 
 training.seams.undo_all()
 assert bound() == EVERY
-unbind_children(training.seams, [], frozenset([min(EVERY)]))
-assert os.sched_getaffinity(0) == {min(EVERY)}
+unbind_children(training.seams, [], frozenset([max(EVERY)]))
+assert os.sched_getaffinity(0) == {max(EVERY)}
 """
     proof_of("affinity", COMPACT, Plan({"affinity": COMPACT}), script=_KNOWS + script)
