@@ -412,7 +412,7 @@ def test_a_plain_gain_leaves_the_search_what_only_a_close_one_needs(speedup: flo
     """Of the 50 s that are set aside, ten pairs take 25, and more processes of the plan alone the rest."""
     seen = budget_after(known=Known(pair_seconds=2.5))
     before = seen.search_left(PLAN)
-    seen.gained(speedup, [])
+    seen.gains.add(speedup, [])
     assert seen.search_left(PLAN) - before == pytest.approx(freed)
     ((_, effort),) = seen.confirmations(PLAN)
     assert effort.looks > 0, "what is left in the end may still go into them"

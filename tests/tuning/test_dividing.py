@@ -162,8 +162,8 @@ def test_a_small_gain_has_time_for_the_processes_that_could_show_it(
     """One of 1.07 times was not claimed after seven pairs, for want of 80 seconds."""
     plan, budget, told = Plan({"bf16": {}, "malloc": {}}), budget_after(130.0, Known(pair), 200.0), Told()
     for name, speedup in gains.items():
-        budget.gained(1.02, [name])
-        budget.gained(speedup, [name])  # by an ablation
+        budget.gains.add(1.02, [name])
+        budget.gains.add(speedup, [name])  # by an ablation
     allowance = Allowance(budget, replace(request_of, budget_most=most), told)
     rest, (before,) = budget.rest().left, budget.confirmations(plan)
     allowance.leave_confirmation(plan)

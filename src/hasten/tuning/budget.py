@@ -7,7 +7,7 @@ The search may use what that leaves. It is stopped only if it would use up the m
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ..bench.base import for_steps
@@ -49,7 +49,7 @@ class Budget(Deadline):
     _observation: Observation = field(init=False)
     _pair_steps: int = field(init=False)
     _used: float = field(init=False)  # seconds before it was divided
-    _gains: Gains = field(default_factory=Gains, init=False)
+    gains: Gains = field(default_factory=Gains, init=False)  # of the plan found so far
     _guard_times: float | None = field(default=None, init=False)  # the last one's time over its estimate
     for_confirmation: float = field(default=0.0, init=False)  # seconds of it that nothing else may use
 
@@ -58,9 +58,6 @@ class Budget(Deadline):
         self.costs = Costs.estimate(seen, pair_steps, self.seconds, starts)
         self._known, self._observation, self._pair_steps = known, seen, pair_steps
         self._used = self.spent
-
-    def gained(self, speedup: float, names: Iterable[str], other_settings: bool = False) -> None:
-        self._gains.add(speedup, names, other_settings)
 
     @property
     def to_observe(self) -> float:
@@ -102,9 +99,8 @@ class Budget(Deadline):
 
     def _confirmation(self, plan: Plan, budget: float | None = None) -> float:
         """Seconds set aside for it, under this budget or another."""
-        seconds = CONFIRMATION_SHARE * (self.seconds if budget is None else budget)
-        efforts = self._efforts(plan, seconds)
-        if self._gains.largest >= _PLAIN_SPEEDUP:
+        efforts = self._efforts(plan, CONFIRMATION_SHARE * (self.seconds if budget is None else budget))
+        if self.gains.largest >= _PLAIN_SPEEDUP:
             efforts = [(one, replace(effort, looks=0)) for one, effort in efforts]
         return sum(self._takes(effort, one) for one, effort in efforts)
 
@@ -129,7 +125,8 @@ class Budget(Deadline):
         return found
 
     def guard(self, plan: Plan, steps: int | None = None) -> float:
-        """Of one more check, as slow as the last one was or, before it, as pairs were."""
+        """Seconds of one more check of ``plan``, of this many steps or of all; as much slower than estimated
+        as the last check was or, before the first, as pairs were."""
         if self._guard_times is not None:
             return self._guard_times * self._estimated_guard(plan, steps)
         return self._estimated_guard(plan, steps, max(1.0, self._step_pair / self.costs.pair))
@@ -170,7 +167,8 @@ class Budget(Deadline):
 
     # ---- what may still be spent
     def search_left(self, plan: Plan) -> float:
-        """Seconds for the search, if it has found ``plan`` so far, and as many as others have cost it."""
+        """Seconds in which the search may start something, if it has found ``plan`` so far. Time lost to
+        other programs is added, so that as much is tried as on an idle machine."""
         waited, strain = min(self.patience, self._known.waited_seconds), self._strain_for(plan)
         return self.left + waited - strain * self.guard(plan) - self._set_aside(plan, strain) - self._closing
 
@@ -213,7 +211,8 @@ class Budget(Deadline):
         return max(0.0, self._stopped - after)
 
     def looks_most(self, plan: Plan) -> float:
-        """When nothing more is looked at that may speak for ``plan``: it, or a part, must be confirmed."""
+        """When nothing more is looked at that may speak for ``plan``: it must still be confirmed then, or
+        what is left of it be checked and confirmed."""
         checks = min(2, len(plan.techniques))
         after = (checks - 1) * self.guard(plan) + self._least_after(plan, checks)
         return max(0.0, self.left - after)
@@ -241,7 +240,7 @@ class Budget(Deadline):
 
     def lacking_processes(self, plan: Plan) -> float:
         """Seconds by which it has less than all the processes may take that could show a small gain."""
-        plain = self._gains.together(plan) >= _PLAIN_SPEEDUP
+        plain = self.gains.together(plan) >= _PLAIN_SPEEDUP
         return 0.0 if plain else self._takes(EFFORT_MOST, plan) + self._closing - self.left
 
     def refitted(self, plan: Plan, effort: Effort) -> Effort | None:
@@ -261,7 +260,8 @@ class Budget(Deadline):
         """When a running confirmation is stopped."""
         return max(0.0, self._stopped)
 
-    def rest(self) -> Deadline:  # for what follows the confirmation
+    def rest(self) -> Deadline:
+        """For what follows the confirmation."""
         return Deadline(self.left - self.for_confirmation - self._closing, self.clock)
 
     # ---- what another budget would allow

@@ -40,6 +40,7 @@ class Deadline:
         return True
 
     def leave_comparison(self, plan: Plan, seconds: float) -> bool:
+        """Whether there is more time, if needed, for a comparison that finds ``plan``: never."""
         return False
 
     def leave_end(self, plan: Plan) -> bool:

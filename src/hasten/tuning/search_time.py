@@ -69,7 +69,7 @@ class SearchTime:
 
     def gained(self, speedup: float, names: Iterable[str], other_settings: bool = False) -> None:
         """A part of what was found makes training at least this many times faster."""
-        self.budget.gained(speedup, names, other_settings)
+        self.budget.gains.add(speedup, names, other_settings)
 
     def most(self) -> float:
         """When a comparison that starts now is stopped."""

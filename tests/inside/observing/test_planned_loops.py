@@ -17,7 +17,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from hasten.inside.observing.own_counts import LOADER, OTHER, Around, Loop
+from hasten.inside.observing.loops import LOADER, OTHER, Around, Loop
 from hasten.inside.observing.planned_loops import loops_around, planned_steps
 
 LOADER_OF_SIX = DataLoader(TensorDataset(torch.zeros(12, 1)), batch_size=2)

@@ -49,7 +49,7 @@ class LiveBench:
         self._quiet = quiet or Quiet()
         self._ends = ends or EpochEnds(rhythm)
         self._noted = 0  # steps of the current worker
-        self._first = rhythm
+        self._first = rhythm  # that each process begins with: see ``_follow``
         self._take(rhythm)
         self._worker: Worker | None = None
         self._settled: set[Plan] = set()
@@ -151,7 +151,7 @@ class LiveBench:
             self.close()
             self._trials.rehearse(process_plan)
             self._worker = self._trials.worker(process_plan)
-            self._rhythm = self._rhythm.as_at_first(self._first)
+            self._rhythm = self._rhythm.with_usual(self._first)
             with self._trials.stopwatch.on("starting"):
                 self._worker.wait_started()
             if untimed := self._warmup_steps + starts_after(process_plan):

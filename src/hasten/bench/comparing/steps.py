@@ -115,9 +115,9 @@ class Rhythm:
         """
         return replace(self, growth=NO_GROWTH) if batches_differ(a, b) else self
 
-    def as_at_first(self, first: Rhythm) -> Rhythm:
-        """The same with what is usual in the steps that a process begins with (see ``as_of_late``)."""
-        return replace(self, evaluations=first.evaluations, restarts=first.restarts, saves=first.saves)
+    def with_usual(self, other: Rhythm) -> Rhythm:
+        """The same with what is usual in a step by the other."""
+        return replace(self, evaluations=other.evaluations, restarts=other.restarts, saves=other.saves)
 
     def regular(self, step: Step) -> bool:
         """No evaluation, no new epoch and no save more than usual fell into the step."""
@@ -161,7 +161,7 @@ def as_of_late(rhythm: Rhythm, steps: Sequence[Step]) -> Rhythm:
     late = [step for step in steps[-_LATE:] if not step.new_model]
     if len(late) < _LATE // 2 or 2 * len(regular_steps(late, rhythm)) >= len(late):
         return rhythm
-    return rhythm.as_at_first(rhythm_of(late))
+    return rhythm.with_usual(rhythm_of(late))
 
 
 def _unit_of(steps: Sequence[Step], cycle: int) -> str:

@@ -9,30 +9,8 @@ Sources: transformers' ``TrainerState``; Lightning's ``_FitLoop`` and ``_Trainin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
+from .loops import OTHER, Around, Loop
 from .plain_values import is_whole, kept
-
-
-@dataclass(frozen=True)
-class Loop:
-    """It goes round ``turns`` times, of which ``done`` are over, unless it is left ``early``. ``elsewhere``:
-    a turn may have other steps, too.
-    """
-
-    turns: int
-    done: int
-    early: bool = False
-    elsewhere: bool = False
-
-
-_EPOCHS_AND_BATCHES = 2
-LOADER, CUT, OTHER = "loader", "cut", "other"
-Around = Sequence[Loop | str]
-"""Loops around a step, outer ones first. LOADER: over the batches of a loader; CUT: it may be left early;
-OTHER: it cannot be read.
-"""
 
 
 def own_count(trainer: object) -> Around | None:
@@ -49,11 +27,6 @@ def own_count(trainer: object) -> Around | None:
     if kind.__name__ == "Engine" and library == "ignite":
         return _of_ignite(trainer)
     return None
-
-
-def runs_all_loops(around: Around) -> bool:
-    """Whether these are all loops to the library's call of what the script gives it."""
-    return len(around) == _EPOCHS_AND_BATCHES and OTHER not in around
 
 
 def _of_lightning(fitting: object) -> Around:

@@ -18,7 +18,8 @@ from types import FrameType
 
 from ...records.whole_run import ENDLESS_STEPS
 from .loop_sources import around_line, body_of, is_left_early, may_change, trains_elsewhere
-from .own_counts import CUT, LOADER, OTHER, Around, Loop, own_count, runs_all_loops
+from .loops import CUT, LOADER, OTHER, Around, Loop
+from .own_counts import own_count
 from .plain_values import (
     Names,
     Unread,
@@ -115,7 +116,7 @@ def _loops_in(
         if (counted := own_count(trainer)) is not None:
             known = id(trainer) in trainers
             trainers.add(id(trainer))
-            if not known and runs_all_loops(counted) and all(loop == OTHER for loop in inner):
+            if not known and OTHER not in counted and all(loop == OTHER for loop in inner):
                 inner.clear()  # those of the library, which cannot be read
             return [] if known else list(counted)
         return [_loop(node, frame.f_lineno, names, loader) for node in nodes]

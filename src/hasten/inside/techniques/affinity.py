@@ -116,7 +116,7 @@ class Affinity(Technique):
 
     def start(self, training: Training, settings: Settings) -> None:
         """With ``cores``: leave every core's second hardware thread unused, and use fewer threads. Otherwise
-        OpenMP's runtime has bound the threads as it was loaded.
+        OpenMP's runtime binds threads, and what the script starts is kept from inheriting that.
         """
         if settings["bind"] != "cores":
             places = training.kept[self.name] = asked_places()

@@ -1,0 +1,25 @@
+"""The loops around a training step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Loop:
+    """It goes round ``turns`` times, of which ``done`` are over, unless it is left ``early``. ``elsewhere``:
+    a turn may have other steps, too.
+    """
+
+    turns: int
+    done: int
+    early: bool = False
+    elsewhere: bool = False
+
+
+LOADER, CUT, OTHER = "loader", "cut", "other"
+Around = Sequence[Loop | str]
+"""Loops around a step, outer ones first. LOADER: over the batches of a loader; CUT: it may be left early;
+OTHER: it cannot be read.
+"""
