@@ -8,7 +8,8 @@ Over a space that is small enough to try all of it (``search_space.py``), for ea
    on disk, and the time of the whole, guard and confirmation included;
 2. every plan of the space, timed by one fresh process alone, in a new order for each round, a process
    of the baseline before every fourth; a plan's time is over the median of the round's baselines. After the
-   first round only those are timed again that were nearly the best;
+   first round only those are timed again that were nearly the best. One script's plans are timed by whole
+   runs: no step shows what is done to evaluations;
 3. the plan found against the three that look best, by pairs of fresh processes that chose nothing: the least
    of many times is least by luck, too, so the table cannot say how much slower what was found is;
 4. Optuna and random search over the same space, simulated: they ask, the table answers
@@ -49,17 +50,41 @@ from .false_wins import inside
 from .results import FOLDER
 from .search_curves import optuna, optuna_curves, times_of
 from .search_rows import Book, Row, Searched
-from .search_space import TECHNIQUES, plans_of, space_for, to_json
+from .search_space import EVALUATION, TECHNIQUES, plans_of, space_for, to_json
 from .search_summary import judged, summary
 from .staging import staged
+from .whole_plans import WholeRuns
 
 FILE = FOLDER / "search.jsonl"
-SCRIPTS: dict[str, tuple[Path, tuple[str, ...]]] = {
-    "fashion_cnn": (path("fashion_cnn"), ()),
-    "bn_cnn": (path("bn_cnn"), ()),
-    "long_evaluation": (WORKLOADS / "long_evaluation.py", ()),
-    "padded_text": (WORKLOADS / "padded_text.py", ()),
-    "residual": (WORKLOADS / "cnns.py", ("residual",)),
+
+
+@dataclass(frozen=True)
+class Searching:
+    """What is trained. ``whole``: a plan's time is that of a whole run, in which evaluation counts as well;
+    else that of a sample in regular steps.
+    """
+
+    script: Path
+    arguments: tuple[str, ...] = ()
+    whole: bool = False
+
+    @property
+    def words(self) -> list[str]:
+        return [str(self.script), *self.arguments]
+
+    @property
+    def unit(self) -> str:
+        """In which rows tell a plan's time."""
+        return "run_seconds" if self.whole else "sample_seconds"
+
+
+SCRIPTS = {
+    "fashion_cnn": Searching(path("fashion_cnn")),
+    "bn_cnn": Searching(path("bn_cnn")),
+    "whole_evaluation": Searching(WORKLOADS / "long_evaluation.py", ("--epochs", "3"), whole=True),
+    "long_evaluation": Searching(WORKLOADS / "long_evaluation.py"),
+    "padded_text": Searching(WORKLOADS / "padded_text.py"),
+    "residual": Searching(WORKLOADS / "cnns.py", ("residual",)),
 }
 ROUNDS = 3
 EVERY = 4  # plans, a process of the baseline
@@ -68,6 +93,7 @@ CHALLENGERS = 3  # plans that may be better than the one found
 PAIRS = 10  # with each of them
 _LOOK_SECONDS = 0.25  # between two looks at what a tune has found
 
+Timing = PairsBench | WholeRuns
 Held = tuple[float, Plan]  # the best so far, from these seconds on
 
 
@@ -121,7 +147,8 @@ def measure(name: str, book: Book, asked: Asked) -> None:
     if not (asked.is_over or is_measured(book.of(name), asked.rounds)):
         with begun(name) as (bench, facts):
             if book.of(name).axes is None:
-                book.keep({"kind": "space", "script": name, "axes": to_json(space_for(facts))})
+                axes = space_for(facts, SCRIPTS[name].whole)
+                book.keep({"kind": "space", "script": name, "axes": to_json(axes)})
             for number in range(asked.rounds):
                 time_plans(name, number, bench, book, asked)
             compare_with_best(name, bench, book, asked)
@@ -153,10 +180,11 @@ def tune(name: str, book: Book, asked: Asked) -> None:
 
 def one_tune(name: str, seed: int, budget: float) -> Row:
     """What it found, and ``curve``: what it had found, from this many seconds on."""
-    script, arguments = SCRIPTS[name]
-    only = [word for technique in TECHNIQUES for word in ("--only", technique)]
+    asked = SCRIPTS[name]
+    techniques = (*TECHNIQUES, *EVALUATION) if asked.whole else TECHNIQUES
+    only = [word for technique in techniques for word in ("--only", technique)]
     with tempfile.TemporaryDirectory() as folder, inside(folder):
-        found = find_script(str(script), list(arguments))
+        found = find_script(str(asked.script), list(asked.arguments))
         with watched(Workspace(found)) as seen:
             row = tuned(found, budget, seed, only)
     curve = with_end(seen, row["seconds"], Plan.from_json(row["plan"]))
@@ -193,22 +221,24 @@ def watched(workspace: Workspace) -> Iterator[list[Held]]:
 
 # ---- the table
 @contextmanager
-def begun(name: str) -> Iterator[tuple[PairsBench, Facts]]:
+def begun(name: str) -> Iterator[tuple[Timing, Facts]]:
     """Watches the script, and measures it."""
-    script, arguments = SCRIPTS[name]
-    with staged(script, arguments) as trials:
+    asked = SCRIPTS[name]
+    with staged(asked.script, asked.arguments) as trials, tempfile.TemporaryDirectory() as folder:
         observation, rhythm = observe(trials)
-        yield PairsBench(trials, rhythm), Facts(trials.stage.seen, observation)
+        facts = Facts(trials.stage.seen, observation)
+        yield WholeRuns(asked.words, Path(folder)) if asked.whole else PairsBench(trials, rhythm), facts
 
 
-def time_plans(name: str, number: int, bench: PairsBench, book: Book, asked: Asked) -> None:
+def time_plans(name: str, number: int, bench: Timing, book: Book, asked: Asked) -> None:
     """One round, or what is left of it."""
+    unit = SCRIPTS[name].unit
     for plan in left_of(number, book.of(name)) if not asked.is_over else ():
         if asked.is_over:
             return
-        row = one_process(bench, plan)
+        row = one_process(bench, plan, unit)
         book.keep({"kind": "timed", "script": name, "round": number, "plan": plan.to_json(), **row})
-        told = row["failure"] or f"{1e6 * row['sample_seconds']:.1f} us a sample"
+        told = row["failure"] or f"{row[unit]:.3g} {unit}"
         print(f"{name} {number}: {plan.key}: {told} in {row['seconds']:.1f} s", flush=True)
 
 
@@ -241,19 +271,19 @@ def in_any_order(plans: Sequence[Plan], number: int) -> list[Plan]:
     return random.Random(number).sample(plans, len(plans))
 
 
-def one_process(bench: PairsBench, plan: Plan) -> Row:
+def one_process(bench: Timing, plan: Plan, unit: str) -> Row:
     """Of the plan, alone."""
     began = time.monotonic()
-    row: Row = {"sample_seconds": None, "failure": None}
+    row: Row = {unit: None, "failure": None}
     try:
-        (row["sample_seconds"],) = bench.singles([plan])
+        (row[unit],) = bench.singles([plan])
     except (MeasureFailed, PlanRefused, ScriptOver, WorkerError) as error:
         row["failure"] = str(error)
     return {**row, "seconds": time.monotonic() - began}
 
 
 # ---- what the table cannot tell
-def compare_with_best(name: str, bench: PairsBench, book: Book, asked: Asked) -> None:
+def compare_with_best(name: str, bench: Timing, book: Book, asked: Asked) -> None:
     searched = book.of(name)
     for best, found in duels(searched) if searched.is_whole else ():
         if asked.is_over:

@@ -147,18 +147,25 @@ class Searched:
 
 
 def _usual(rows: Sequence[Row]) -> dict[int, float]:
-    """The baseline's seconds a sample in each round, the median of its processes."""
+    """The baseline's seconds in each round, the median of its processes."""
     seconds: dict[int, list[float]] = {}
     for row in rows:
-        if Plan.from_json(row["plan"]) == BASELINE and row["sample_seconds"] is not None:
-            seconds.setdefault(row["round"], []).append(row["sample_seconds"])
+        if Plan.from_json(row["plan"]) == BASELINE and (took := _seconds(row)) is not None:
+            seconds.setdefault(row["round"], []).append(took)
     return {number: median(found) for number, found in seconds.items()}
 
 
 def _cell(plan: Plan, rows: Sequence[Row], usual: dict[int, float]) -> Cell:
     """The mean over rounds, of logarithms; a plan that failed once has failed."""
-    failed = any(row["sample_seconds"] is None for row in rows)
     cost = fmean(row["seconds"] for row in rows)
+    ratios = [took / usual[row["round"]] for row in rows if (took := _seconds(row)) is not None]
+    failed = len(ratios) < len(rows)
     if failed or plan == BASELINE:
         return Cell(None if failed else 1.0, cost)
-    return Cell(math.exp(fmean(math.log(row["sample_seconds"] / usual[row["round"]]) for row in rows)), cost)
+    return Cell(math.exp(fmean(map(math.log, ratios))), cost)
+
+
+def _seconds(row: Row) -> float | None:
+    """Of a sample, or of a whole run if runs were timed; None if it failed."""
+    found: float | None = row["run_seconds"] if "run_seconds" in row else row["sample_seconds"]
+    return found

@@ -13,14 +13,15 @@ from hasten.records.plan import BASELINE, Plan, Settings
 SWITCHES = ("malloc", "bf16", "channels_last", "fused_optimizer")
 WORKERS = (0, 1, 2)  # processes that make samples
 TECHNIQUES = ("threads", *SWITCHES, "dataset_in_ram", "loader_workers")
+EVALUATION = ("evaluation_in_ram", "evaluation_bf16")  # no step shows what these do, only a whole run
 
 Axes = Mapping[str, Sequence[Plan]]
 """What is chosen independently of each other: the ways of each, the first as the script has it."""
 
 
-def space_for(facts: Facts) -> Axes:
+def space_for(facts: Facts, whole: bool = False) -> Axes:
     """Nothing that the techniques themselves refuse. ``dataset_in_ram`` and ``loader_workers`` exclude each
-    other, so they are ways of one choice.
+    other, so they are ways of one choice. ``whole``: with what is done to evaluations.
     """
     axes = {
         name: _ways(name, CATALOG[name].options(facts)[:1], facts) for name in SWITCHES if _fits(name, facts)
@@ -30,6 +31,8 @@ def space_for(facts: Facts) -> Axes:
         *_ways("dataset_in_ram", [{}], facts),
         *_ways("loader_workers", _counts_of_workers(facts), facts)[1:],
     ]
+    if whole:
+        axes["evaluation"] = _ways_together(EVALUATION, facts)
     return {name: ways for name, ways in axes.items() if len(ways) > 1}
 
 
@@ -58,6 +61,12 @@ def _fits(name: str, facts: Facts) -> bool:
 def _ways(name: str, settings: Sequence[Settings], facts: Facts) -> list[Plan]:
     """Without the technique, and with it."""
     return [BASELINE, *(Plan({name: how}) for how in settings if _fits(name, facts))]
+
+
+def _ways_together(names: Sequence[str], facts: Facts) -> list[Plan]:
+    """Without them, with the first, with the first two and so on."""
+    fitting = [name for name in names if _fits(name, facts)]
+    return [Plan({name: {} for name in fitting[:count]}) for count in range(len(fitting) + 1)]
 
 
 def _counts_of_threads(facts: Facts) -> list[Settings]:

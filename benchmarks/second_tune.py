@@ -28,10 +28,10 @@ from hasten.scripts.workspace import find_script
 from .disturbed import tuned
 from .false_wins import commit, inside, rows_of
 from .results import FOLDER, now
-from .search import SCRIPTS
+from .search import SCRIPTS, Searching
 
 FILE = FOLDER / "second_tune.jsonl"
-CASES = {**SCRIPTS, "char_gpt": (path("char_gpt"), ())}
+CASES = {**SCRIPTS, "char_gpt": Searching(path("char_gpt"))}
 BAR = 0.5  # of the first tune's time
 NOT_MEASURED = "Not measured yet: `python -m benchmarks.second_tune` does."
 
@@ -62,9 +62,8 @@ def main() -> None:
 
 
 def pair(name: str, budget: float | None) -> Row:
-    script, arguments = CASES[name]
     with tempfile.TemporaryDirectory() as folder, inside(folder):
-        found = find_script(str(script), list(arguments))
+        found = find_script(str(CASES[name].script), list(CASES[name].arguments))
         tunes = [told(tuned(found, budget, seed=0, fresh=is_first)) for is_first in (True, False)]
     where = {"machine": this_machine().identity, "torch": version("torch"), "commit": commit()}
     return {"script": name, "budget": budget, "tunes": tunes, **where, "ended": now()}

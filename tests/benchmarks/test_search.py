@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> PaperBench:
 
     monkeypatch.setattr(search, "begun", begun)
     monkeypatch.setattr(search, "tuned", tuned)
-    monkeypatch.setattr(search, "space_for", lambda _: AXES)
+    monkeypatch.setattr(search, "space_for", lambda _, whole: AXES)
     monkeypatch.setattr(search, "optuna", lambda: pytest)  # anything that tells its version
     monkeypatch.setattr(search, "optuna_curves", lambda table, axes: [[(0.0, 1.0), (50.0, 0.5)]])
     monkeypatch.setattr(search, "FILE", tmp_path / "search.jsonl")
@@ -134,6 +135,31 @@ def test_a_plan_that_cannot_be_timed_is_a_row_that_says_why(
     assert failed["failure"] == "it did not apply"
 
 
+def test_where_runs_are_timed_a_row_tells_the_seconds_of_a_run(
+    bench: PaperBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SCRIPTS, "bn_cnn", replace(SCRIPTS["bn_cnn"], whole=True))
+    monkeypatch.setattr(search, "EVALUATION", ())  # the paper's tune expects no more techniques
+    rows = run(monkeypatch, "--rounds", "1")
+    timed = {Plan.from_json(row["plan"]): row for row in rows if row["kind"] == "timed"}
+    assert (timed[BASELINE]["run_seconds"], timed[BF16]["run_seconds"]) == (2e-3, 1e-3)
+    assert not any("sample_seconds" in row for row in timed.values())
+    assert Searched(rows).time(BF16) == 0.5
+
+
+def test_tunes_of_whole_runs_try_what_is_done_to_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Sequence[str]] = []
+
+    def tuned(script: Any, budget: float, seed: int, only: Sequence[str]) -> Row:
+        asked.append([word for word in only if word != "--only"])
+        return {"plan": {}, "seconds": 1.0}
+
+    monkeypatch.setattr(search, "tuned", tuned)
+    for name in ("long_evaluation", "whole_evaluation"):
+        search.one_tune(name, 0, 60.0)
+    assert asked == [[*TECHNIQUES], [*TECHNIQUES, "evaluation_in_ram", "evaluation_bf16"]]
+
+
 def test_a_tune_that_fails_ends_it(bench: PaperBench, monkeypatch: pytest.MonkeyPatch) -> None:
     failed = {"outcome": "failed", "reason": "too short", "plan": {}, "seconds": 1.0}
     monkeypatch.setattr(search, "tuned", lambda *_: failed)
@@ -161,7 +187,7 @@ def test_the_order_differs_by_round_and_is_the_same_each_time() -> None:
 
 
 def test_each_script_is_there() -> None:
-    assert all(script.is_file() for script, _ in SCRIPTS.values())
+    assert all(asked.script.is_file() for asked in SCRIPTS.values())
 
 
 # ---- what a tune has found so far

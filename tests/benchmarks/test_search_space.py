@@ -8,7 +8,7 @@ from benchmarks.search_space import TECHNIQUES, from_json, plans_of, space_for, 
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.inside.techniques.exclusion import within
 from hasten.records.plan import BASELINE, Plan
-from tests.bench.made_up import facts, loader, root
+from tests.bench.made_up import facts, loader, root, watched_run
 
 MACHINE = {"logical_cpus": 2, "physical_cores": 2}
 
@@ -56,6 +56,20 @@ def test_what_does_not_apply_is_no_choice() -> None:
     axes = space_for(facts(MACHINE, threads=2, loaders=(), roots=(root(convolutions=0),)))
     assert set(axes) == {"malloc", "bf16", "fused_optimizer", "threads"}
     assert len(plans_of(axes)) == 2**4
+
+
+def test_where_whole_runs_are_timed_evaluations_are_a_choice_of_three() -> None:
+    loaders, run = (loader(), loader(training=False)), watched_run(evaluation=3.0, ended=True)
+    seen = facts(MACHINE, threads=2, loaders=loaders, run=run)
+    axes = space_for(seen, whole=True)
+    in_ram = Plan({"evaluation_in_ram": {}})
+    assert axes["evaluation"] == [BASELINE, in_ram, Plan({**in_ram.techniques, "evaluation_bf16": {}})]
+    assert len(plans_of(axes)) == 3 * len(plans_of(space_for(seen)))
+
+
+def test_a_run_without_evaluations_has_nothing_to_choose_there() -> None:
+    seen = facts(MACHINE, run=watched_run(ended=True))
+    assert "evaluation" not in space_for(seen, whole=True)
 
 
 def test_it_is_the_same_when_it_is_read_again() -> None:
