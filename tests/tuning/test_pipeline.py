@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from hasten.bench.base import without_effect
+from hasten.bench.base import at_start, without_effect
 from hasten.bench.comparing.decisions import Effort
 from hasten.bench.comparing.epoch_ends import EpochEnds
 from hasten.bench.comparing.quiet import Quiet
@@ -30,6 +31,7 @@ from hasten.records.caution import Caution
 from hasten.records.comparison import LossCurve
 from hasten.records.observation import Observation
 from hasten.records.plan import BASELINE, Plan, Value
+from hasten.records.run_forecast import SeenProcess
 from hasten.records.trial import Proof, Trial
 from hasten.records.verdict import Difference, GuardVerdict, Invariants
 from hasten.report.conclusion import conclusion_words
@@ -171,6 +173,7 @@ class PaperBench(ScriptedBench):
         if self._paper.late_pair_seconds is not None:
             self.pair_seconds = self._paper.late_pair_seconds
         trial = replace(super().compare(BASELINE, plan, 0.0), claims=effort.claims)
+        trial = of_starts(trial) if at_start(BASELINE, plan) else trial
         idle = self._paper.idle
         if idle in plan.techniques:
             proofs = tuple(Proof(name, name != idle, "counted") for name in plan.techniques)
@@ -180,6 +183,13 @@ class PaperBench(ScriptedBench):
         if trial.parts and self._paper.stretches_fail:
             return replace(trial, ratio=None, failure=self._paper.stretches_fail)
         return trial
+
+
+def of_starts(trial: Trial) -> Trial:
+    """As if the two plans differed by that in their starts; a plain one takes 2 s."""
+    plain = tuple(SeenProcess(2.0, 0.0) for _ in trial.log_ratios)
+    planned = tuple(SeenProcess(2.0 * math.exp(ratio), 0.0) for ratio in trial.log_ratios)
+    return replace(trial, method="starts", parts=("start",), processes_a=plain, processes_b=planned)
 
 
 @pytest.fixture

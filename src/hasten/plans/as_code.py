@@ -8,6 +8,7 @@ from typing import Any
 from ..inside.techniques.catalog import CATALOG
 from ..records.plan import Plan, Settings
 from ..saying import visible
+from .files import of_what
 
 
 def as_code(plan: Plan, label: str, made_for: Mapping[str, Any], measured: Mapping[str, Any]) -> str:
@@ -25,7 +26,7 @@ def _head(label: str, made_for: Mapping[str, Any], measured: Mapping[str, Any]) 
         "Lines with export, or with a command, go to the shell that starts it.",
     ]
     if all(isinstance(measured.get(key), (int, float)) for key in ("speedup", "low", "high")):
-        gain = "{speedup:.2f}x ({low:.2f} to {high:.2f})".format(**measured)
+        gain = "{speedup:.2f}x{of} ({low:.2f} to {high:.2f})".format(of=of_what(measured), **measured)
         lines.append(f"Measured under hasten: {gain} on {made_for.get('machine', 'another machine')}.")
     return _commented(*lines)
 

@@ -43,6 +43,11 @@ class SavedPlan:
     measured: Mapping[str, Any] = field(default_factory=dict)  # speedup, low, high, date, step_seconds
 
 
+def of_what(measured: Mapping[str, Any]) -> str:
+    """What to add to the number in ``measured``, if it is not that of training: " of the start"."""
+    return " of the start" if measured.get("parts") == ["start"] else ""
+
+
 def write_plan(path: Path, saved: SavedPlan, header: str = _HEADER) -> None:
     """Replace ``path`` at once, so that a crash leaves the old plan or the new one. ``header`` is its first
     comment.

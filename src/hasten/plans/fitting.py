@@ -15,7 +15,7 @@ from ..records.machine import Machine
 from ..records.plan import Plan
 from ..scripts.sources import changed_since
 from ..scripts.workspace import Script
-from .files import SavedPlan
+from .files import SavedPlan, of_what
 
 
 def fit(
@@ -61,7 +61,8 @@ def _what_it_does(plan: Plan, saved: SavedPlan, script: Script, machine: Machine
         return f"Nothing of it applies here. To find out what is faster here: hasten tune {script.label}"
     under = "all of it" if plan == saved.plan else ", ".join(plan.techniques)
     speedup = saved.measured.get("speedup")
-    gain = f"its {speedup:.2f}x was" if isinstance(speedup, float) else "its gain was"
+    what = of_what(saved.measured)
+    gain = f"its {speedup:.2f}x{what} was" if isinstance(speedup, float) else "its gain was"
     text = f"Here it trains under {under}; {gain} measured there and may differ here"
     missing = _instructions_missing(plan, saved.made_for.get("cpu_flags"), machine)
     if missing:

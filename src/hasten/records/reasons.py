@@ -26,6 +26,7 @@ Decision = Literal[
     "not held",
     "left out",  # the plan was confirmed without it, and not with it
     "too small",  # a gain, but not a clear one, and its set-up is slow
+    "less than hasten",  # that starts sooner, but hasten's own command takes as long
     "too late",  # its set-up takes too long to check and confirm it within the budget
 ]
 

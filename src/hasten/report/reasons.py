@@ -20,6 +20,7 @@ _THEREFORE = {
     "not kept": ": not kept",
     "too small": ": not kept, because it may be below 3% and each process pays for the set-up",
     "undecided": ": not conclusive, kept",
+    "less than hasten": ", but not by more than hasten's own start takes",
 }
 _AT_THE_CHECK = {
     "did not apply": "it did not apply in the accuracy check",
@@ -36,6 +37,9 @@ def reason_words(reason: Reason) -> str:
     """What the comparison of a row found, what to know when reading its number, and what follows."""
     if reason.guard is not None:
         return f"{_AT_THE_CHECK[reason.decision]}: {guard.reasons(reason.guard)[0]}"
+    if reason.names and reason.parts:
+        names = ", ".join(reason.names)
+        return f"{_found_words(reason)}{_THEREFORE.get(reason.decision, '')}: {names}"
     if reason.names:
         return _together_words(reason)
     if reason.decision in _INSTEAD:

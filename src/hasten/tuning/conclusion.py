@@ -26,6 +26,7 @@ from ..records.phases import samples_per_step, step_seconds
 from ..records.plan import BASELINE
 from ..records.reasons import WhyNot
 from ..records.result import Refused, Tried, TuneResult
+from ..records.run_forecast import ShorterStart
 from ..records.trial import Ratio, Trial
 from ..records.verdict import GuardVerdict, Shortfall, TooLittleTime
 from .resolution import (
@@ -36,6 +37,16 @@ from .resolution import (
     why_unsure,
 )
 from .tuned_pace import tuned_pace
+
+
+@dataclass(frozen=True)
+class Sooner:
+    """What was found of a plan that shortens the start alone. ``start``: None unless it may be claimed."""
+
+    trial: Trial
+    verdict: GuardVerdict
+    row: Tried
+    start: ShorterStart | None
 
 
 @dataclass(frozen=True)
@@ -58,6 +69,22 @@ class Found:
     ends: EpochEnds | None = None  # what came between epochs meanwhile
     longer: SearchBudget | None = None  # None: no budget is named for a longer search
     short: Shortfall | None = None  # where the search ended, what the tune's end was foreseen to take
+    sooner: Sooner | None = None  # where nothing else may be claimed
+
+    def with_start(self) -> Found:
+        """With what was found of the start in its place: the claim, if there is one."""
+        if self.sooner is None:
+            return self
+        tried = self.sooner.trial.b.techniques
+        refused = [
+            row
+            for row in self.refused
+            if row.technique not in tried or all(why.code != "only the start" for why in row.reasons)
+        ]
+        found = replace(self, tried=(*self.tried, self.sooner.row), refused=refused)
+        if self.sooner.start is None:
+            return found
+        return replace(found, trial=self.sooner.trial, verdict=self.sooner.verdict)
 
 
 def _by_itself(row: Refused) -> bool:
@@ -67,6 +94,7 @@ def _by_itself(row: Refused) -> bool:
 
 def conclude(found: Found) -> TuneResult:
     """The result of a tune."""
+    found = found.with_start()
     trial, verdict, observation = found.trial, found.verdict, found.facts.observation
     guarded = verdict is not None and verdict.passed
     claimed = guarded and trial is not None and may_be_claimed(trial)
@@ -82,6 +110,7 @@ def conclude(found: Found) -> TuneResult:
         plan=plan,
         speedup=ratio.inverted() if ratio is not None else None,
         ratio=ratio,
+        start=found.sooner.start if found.sooner is not None else None,
         pace=tuned_pace(trial) if trial is not None and claimed else None,
         looks=looks_in(trial) if trial is not None and claimed else None,
         parts=trial.parts if trial is not None and claimed else (),

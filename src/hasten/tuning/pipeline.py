@@ -25,7 +25,6 @@ from ..machine.vitals import idle_vitals
 from ..plans.own import prepare
 from ..plans.saving import save_plan
 from ..plans.unconfirmed import forget
-from ..records.curve import ThreadCurve
 from ..records.diagnosis import Distribution
 from ..records.facts import Facts
 from ..records.plan import Plan
@@ -55,8 +54,9 @@ from .request import TuneRequest
 from .run_evidence import forecast_of
 from .search import Search
 from .search_time import SearchTime
+from .starting_sooner import StartingSooner
 from .surroundings import quiet_here, vitals_of
-from .thread_curve import complete, curve_of
+from .thread_curve import curve_of, in_time
 
 
 def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic) -> TuneResult:
@@ -92,6 +92,7 @@ def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic
                         progress=progress,
                         budget=budget,
                         allowance=Allowance(budget, request, progress),
+                        command_seconds=command_seconds,
                     ).found()
                 warnings = (
                     *new_journal(journal),
@@ -131,12 +132,13 @@ class _Tune:
     progress: Progress
     budget: Budget
     allowance: Allowance
+    command_seconds: float  # that hasten took before it began
 
     def found(self) -> Found:
-        facts, rhythm = self._observed()
+        request, (facts, rhythm) = self.request, self._observed()
         causes = find_causes(facts)
-        ruled_out = self.request.ruled_out(self.distribution)
-        candidates, refused = choose(facts, causes, self.request.risk, ruled_out)
+        ruled_out = request.ruled_out(self.distribution)
+        candidates, refused = choose(facts, causes, request.risk, ruled_out)
         self.progress.observed(facts.observation, causes)
 
         quiet = quiet_here(self.budget.patience, self.progress)
@@ -147,7 +149,7 @@ class _Tune:
             bench.wait_for(shown_late(candidates, facts))
             quiet.patience = self.budget.patience
             length = ScriptLength(rhythm.steps_in_all, lambda: bench.ends.planned_steps)
-            keeping = keeping_for(self.request, self.workspace, facts, self.sources)
+            keeping = keeping_for(request, self.workspace, facts, self.sources)
             remembering = self._remembering(logged, earlier)
             bounds = Bounds.seen(facts)
             search, longer = self._searched(candidates, remembering, length, keeping, bounds)
@@ -159,7 +161,10 @@ class _Tune:
             keeping.checked(held)
             held, trial = self._confirmed(held, logged, quiet, accuracy)
             spent = self.budget.spent
-            threads = self._threads(facts, search, held.plan, logged)
+            starting = StartingSooner(logged, accuracy, self.command_seconds)
+            sooner = starting.found(candidates, length.steps, held, trial)
+            curve = curve_of(facts, search.tried, held.plan) if request.tries(Threads.name) else None
+            threads = curve and in_time(curve, logged, self.budget, self.progress.trying)
         lost = logged.lost or keeping.lost
         return Found(
             facts=facts,
@@ -176,6 +181,7 @@ class _Tune:
             longer=longer,
             short=short,
             ends=bench.ends,
+            sooner=sooner,
         )
 
     def _observed(self) -> tuple[Facts, Rhythm]:
@@ -290,11 +296,3 @@ class _Tune:
             self.progress.tried(row)
         verdict = without_evaluations(held.verdict, trial.b)
         return replace(held, plan=trial.b, verdict=verdict, stopped=(*held.stopped, *rows))
-
-    def _threads(self, facts: Facts, search: Search, plan: Plan, bench: LoggedBench) -> ThreadCurve | None:
-        """Step time by number of threads, as far as there is time; None if not asked for."""
-        curve = curve_of(facts, search.tried, plan) if self.request.tries(Threads.name) else None
-        if curve is None:
-            return None
-        comparison = self.budget.comparison(curve.together_with)
-        return complete(curve, bench, self.budget.rest(), comparison, self.progress.trying)

@@ -1,7 +1,8 @@
 """Techniques that shorten the start of a run alone: they save seconds of a run, however long.
 
-They are worth nothing by themselves, so they wait until something else was found; they come early where the
-start is known to take a good part of a run; and they keep out nothing that shortens steps.
+They wait until something else was found; they come early where the start is known to take a good part of a
+run; and they keep out nothing that shortens steps. Where nothing else is found at all, a search is not for
+them: ``starting_sooner`` looks whether they are worth a plan by themselves.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from ..records.machine import Machine
 from ..records.plan import Plan
 from ..records.result import Tried
 from ..records.trial import Ratio
+from .budget import Budget
 from .deadline import Deadline
 from .reasons import reason_of
 
@@ -65,6 +66,14 @@ def curve_of(facts: Facts, tried: Sequence[Tried], plan: Plan) -> ThreadCurve | 
         for count in sorted({*counts(facts.machine), *found, *failed})
     ]
     return ThreadCurve(usual, together_with, tuple(points), median(seconds) if seconds else None)
+
+
+def in_time(
+    curve: ThreadCurve, bench: Bench, budget: Budget, announce: Callable[[str, Plan], None]
+) -> ThreadCurve:
+    """``complete``, as far as what the confirmation left of the budget goes."""
+    comparison = budget.comparison(curve.together_with)
+    return complete(curve, bench, budget.rest(), comparison, announce)
 
 
 def complete(
