@@ -26,6 +26,7 @@ from typing import Any
 
 from hasten.examples import path as example_path
 from hasten.machine import this_machine
+from hasten.plans.files import of_what
 
 from .false_wins import commit, rows_of
 from .results import FOLDER, now
@@ -148,9 +149,11 @@ def line_of(row: dict[str, Any], peak: float | None) -> str:
     rate, claimed = result["baseline"]["samples_per_second"], result["speedup"]
     plan = "+".join(result["plan"] or ()) if claimed else "nothing"
     used = [share(row["name"], rate, peak)]
-    if claimed:
+    what = of_what(result)
+    if claimed and not what:
         used.append(share(row["name"], rate * claimed["value"], peak))
-    claim = "{value:.2f}x ({low:.2f} to {high:.2f})".format(**claimed) if claimed else result["outcome"]
+    said = "{value:.2f}x{what} ({low:.2f} to {high:.2f})"
+    claim = said.format(what=what, **claimed) if claimed else result["outcome"]
     seconds = f"{result['tune_seconds']:.0f} s"
     return f"| {row['name']} | {gpu} | {rate:,.0f} | {' -> '.join(used)} | {plan} | {claim} | {seconds} |"
 
