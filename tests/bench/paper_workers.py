@@ -82,6 +82,7 @@ class PaperWorker:
     setup_seconds: float = 0.0
     spared_seconds: float = 0.0
     start_seconds: float = 3.0
+    own_seconds: float = 0.0
     losses: tuple[float, ...] = (1.0,)
     running: bool = True
     stopped: bool = False

@@ -187,8 +187,9 @@ class PaperBench(ScriptedBench):
 
 def of_starts(trial: Trial) -> Trial:
     """As if the two plans differed by that in their starts; a plain one takes 2 s."""
-    plain = tuple(SeenProcess(2.0, 0.0) for _ in trial.log_ratios)
-    planned = tuple(SeenProcess(2.0 * math.exp(ratio), 0.0) for ratio in trial.log_ratios)
+    own = 0.1
+    plain = tuple(SeenProcess(2.0 + own, 0.0, own_seconds=own) for _ in trial.log_ratios)
+    planned = tuple(SeenProcess(2.0 * math.exp(r) + own, 0.0, own_seconds=own) for r in trial.log_ratios)
     return replace(trial, method="starts", parts=("start",), processes_a=plain, processes_b=planned)
 
 

@@ -56,6 +56,22 @@ def test_a_run_is_the_sum_of_its_parts() -> None:
     assert [one.name for one in found.parts] == ["start", "steps", "epoch ends", "set-up"]
 
 
+def test_what_hasten_takes_before_the_script_is_no_part_of_a_plain_start() -> None:
+    """Plain Python pays nothing of it, a run under the plan all."""
+    own = 0.3
+    seen = replace(
+        SEEN,
+        plain=tuple(replace(one, own_seconds=own) for one in PLAIN),
+        planned=tuple(replace(one, own_seconds=own) for one in PLANNED),
+        command_seconds=0.2,
+    )
+    found, usual = told(seen), told(replace(SEEN, command_seconds=0.2))
+    assert found.before.value == pytest.approx(usual.before.value - own)
+    assert found.after.value == pytest.approx(usual.after.value)
+    assert part(found, "hasten")[1].value == pytest.approx(0.5)
+    assert part(found, "start")[0].value == pytest.approx(2.7)
+
+
 def test_what_becomes_slower_after_the_steps_that_were_timed_is_added_to_a_plain_run() -> None:
     usual = told(SEEN)
     found = told(replace(SEEN, slower=(Slower(600, Span(0.01, 0.008, 0.012)),)))

@@ -48,10 +48,10 @@ def test_where_nothing_else_is_faster_a_shorter_start_is_the_plan(paper: Paper) 
     assert result.speedup is not None
     assert result.speedup.value == pytest.approx(1 / 0.3, rel=1e-3)
     assert result.start is not None
-    assert result.start.before == 2.0
+    assert result.start.before == pytest.approx(2.0)
     assert result.start.after == pytest.approx(0.6, rel=0.01)
-    assert result.start.saved.value == pytest.approx(1.4 - result.start.command_seconds, rel=0.01)
-    assert 0.25 <= result.start.command_seconds < 0.5
+    assert result.start.saved.value == pytest.approx(1.4 - result.start.own_seconds, rel=0.01)
+    assert 0.35 <= result.start.own_seconds < 0.6
     assert result.start.run_seconds == pytest.approx(12.0)
     assert (result.forecast, result.pace, result.steps_ratio) == (None, None, None)
 
@@ -91,7 +91,7 @@ def test_the_claim_in_words(paper: Paper) -> None:
     paper.effects = {"frozen_imports": 0.6, "lazy_dynamo": 0.5}
     start = tuned(paper).start
     assert start is not None
-    start = replace(start, saved=replace(start.saved, value=1.05, low=0.9, high=1.2), command_seconds=0.35)
+    start = replace(start, saved=replace(start.saved, value=1.05, low=0.9, high=1.2), own_seconds=0.35)
     ratio = Ratio(3.33, 3.2, 3.4, 8, "pairs")
     assert start_claim(start, ratio) == (
         "A run starts 1.1 s (0.9 to 1.2) sooner under the plan, hasten's own start of 350 ms included "

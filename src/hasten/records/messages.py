@@ -152,6 +152,7 @@ class SwitchPlan(Request[Switched | Refused]):
 class Proofs(Message):
     """One for each technique in force; ``setup_seconds``: what their set-up has taken so far, in all;
     ``start_seconds``: from the process's beginning to its first step's end, set-up left out.
+    ``own_seconds``: of the start, what hasten's own modules took before the script began.
     ``spared_seconds``: of the set-up, what a run takes and this process did not.
     """
 
@@ -159,6 +160,7 @@ class Proofs(Message):
     setup_seconds: float
     start_seconds: float = 0.0
     spared_seconds: float = 0.0
+    own_seconds: float = 0.0
 
 
 @dataclass(frozen=True)

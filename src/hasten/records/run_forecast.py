@@ -22,7 +22,8 @@ class SeenProcess:
     ``lead_seconds``: how much longer the steps between the first and those took, without set-up: caches fill,
     kernels are chosen; and what came once. Below 0 if they were faster. ``steps``: taken in all. ``samples``
     of its usual step, and ``data_seconds`` that this waits for them; None if unknown. ``shared_seconds``: the
-    part of its set-up that other processes of the tune are spared, and runs are not.
+    part of its set-up that other processes of the tune are spared, and runs are not. ``own_seconds``: of its
+    start, what hasten's own modules took before the script began.
     """
 
     start_seconds: float
@@ -34,6 +35,12 @@ class SeenProcess:
     samples: float | None = None
     data_seconds: float | None = None
     shared_seconds: float = 0.0
+    own_seconds: float = 0.0
+
+    @property
+    def script_start(self) -> float:
+        """What the script's start took of it; 0 if that is unknown."""
+        return max(0.0, self.start_seconds - self.own_seconds)
 
 
 @dataclass(frozen=True)
@@ -58,14 +65,15 @@ class RunLength:
 @dataclass(frozen=True)
 class ShorterStart:
     """What a plan saves that shortens the start of a run and nothing else. Seconds ``before`` and ``after``:
-    to the end of the first step; of these, a run saves ``saved``, the mean and its 95% interval, less what
-    hasten's own command takes before it, ``command_seconds``. ``run_seconds``: of a whole run, about.
+    from the script's begin to the end of its first step. A run saves ``saved``, the mean and its 95%
+    interval: that is less what hasten takes before the script begins, ``own_seconds``. ``run_seconds``: of a
+    whole run, about.
     """
 
     before: float
     after: float
     saved: Span
-    command_seconds: float
+    own_seconds: float
     run_seconds: float
 
 

@@ -70,7 +70,7 @@ def start_claim(found: ShorterStart, ratio: Ratio) -> str:
     """What a plan claims that shortens nothing but the start. ``ratio``: of the starts, plain's over its."""
     return (
         f"A run starts {interval_words(found.saved)} sooner under the plan, hasten's own start of "
-        f"{span_words(found.command_seconds)} included ({ratio.count} pairs of fresh processes). "
+        f"{span_words(found.own_seconds)} included ({ratio.count} pairs of fresh processes). "
         "Training itself is as fast as before."
     )
 

@@ -71,9 +71,14 @@ class Measured:
     tail: Tail | None = None
     paces: Paces = EVEN
     of_stretches: bool = False
-    command_seconds: float = 0.0  # that hasten's own command takes before the script starts
+    command_seconds: float = 0.0  # that hasten's own command takes before it starts the script's process
     lasting_seconds: float = 0.0  # part of the set-up that only the first run on this machine pays
     slower: Sequence[Slower] = ()
+
+    @property
+    def hasten_seconds(self) -> float:
+        """That a run under the plan takes before the script begins, and a plain one does not."""
+        return self.command_seconds + _own(self.planned)
 
     def ratio_of_means(self) -> Ratio:
         """Like the claim, but for mean steps, which a run takes: the claim is for median ones."""
@@ -121,7 +126,7 @@ def _told(parts: Sequence[ForecastPart]) -> tuple[ForecastPart, ...]:
 def _paying(found: RunForecast, seen: Measured, tune_seconds: float) -> RunForecast:
     """``found``, with when the tune pays off. A longer run has the same start, set-up and end."""
     each = _saved_in_process(seen, found.steps, False).value / found.steps
-    fixed = seen.command_seconds + seen.setup_seconds - _start(seen)[1].value
+    fixed = seen.hasten_seconds + seen.setup_seconds - _start(seen)[1].value
     fixed -= _difference(seen.tail.part()).value if seen.tail is not None else 0.0
     steps = max(1, math.ceil((tune_seconds + fixed) / each)) if each > 0 else None
     epoch, lasting = seen.length.epoch_steps, seen.lasting_seconds
@@ -221,7 +226,7 @@ def _of_planned(seen: Measured) -> float:
 
 def _alone(seen: Measured) -> list[ForecastPart]:
     """What comes once in a run, and is slow or fast independently."""
-    command = ForecastPart("hasten", NOTHING, around(seen.command_seconds, SEEN_ONCE))
+    command = ForecastPart("hasten", NOTHING, around(seen.hasten_seconds, SEEN_ONCE))
     return [command, _start(seen)[0], ForecastPart("set-up", NOTHING, _set_up(seen))]
 
 
@@ -235,14 +240,15 @@ def _start(seen: Measured) -> tuple[ForecastPart, Span]:
 
     Processes of a pair start side by side, so each takes longer than alone: their ratio counts.
     """
-    plain, planned = ([one.start_seconds for one in side] for side in (seen.plain, seen.planned))
+    plain, planned = ([one.script_start for one in side] for side in (seen.plain, seen.planned))
     leads = [several([(one.lead_seconds,) for one in side], 1.0) for side in (seen.plain, seen.planned)]
     if min(*plain, *planned) <= 0:
         before = after = around(seen.start_seconds, SEEN_ONCE)
         saved = NOTHING
     else:
         logs = [math.log(one) for one in plain]
-        usual = min(seen.start_seconds or math.inf, median(plain))  # the very first one reads files from disk
+        alone = seen.start_seconds - _own(seen.plain)  # the very first one reads files from disk
+        usual = min(alone, median(plain)) if alone > 0 else median(plain)
         before = around(usual, of_one(logs))
         ratio = mean_interval([math.log(b / a) for a, b in zip(plain, planned, strict=True)])
         assert ratio is not None
@@ -255,6 +261,10 @@ def _start(seen: Measured) -> tuple[ForecastPart, Span]:
     err, value = independent([saved, less(*leads)]), before.value - after.value
     saved = Span(value, value - err.value + err.low, value - err.value + err.high)
     return ForecastPart("start", before, after), saved
+
+
+def _own(processes: Sequence[SeenProcess]) -> float:
+    return median(one.own_seconds for one in processes) if processes else 0.0
 
 
 def _set_up(seen: Measured) -> Span:

@@ -37,7 +37,7 @@ _CLAIMS = 10  # as if so many claims were at stake, of which this is one
 
 @dataclass(frozen=True)
 class StartingSooner:
-    """``command_seconds``: what hasten's own command takes before a script starts."""
+    """``command_seconds``: what hasten's own command takes before it starts the script's process."""
 
     bench: LoggedBench
     accuracy: Accuracy
@@ -81,14 +81,14 @@ class StartingSooner:
 
     def _start(self, trial: Trial, run_seconds: float) -> ShorterStart:
         pairs = zip(trial.processes_a, trial.processes_b, strict=True)
-        saved = mean_interval([a.start_seconds - b.start_seconds for a, b in pairs])
+        saved = mean_interval([a.script_start - b.script_start for a, b in pairs])
         assert saved is not None
-        own = self.command_seconds
+        own = self.command_seconds + median(one.own_seconds for one in trial.processes_b)
         return ShorterStart(
-            before=median(one.start_seconds for one in trial.processes_a),
-            after=median(one.start_seconds for one in trial.processes_b),
+            before=median(one.script_start for one in trial.processes_a),
+            after=median(one.script_start for one in trial.processes_b),
             saved=Span(saved.value - own, saved.low - own, saved.high - own),
-            command_seconds=own,
+            own_seconds=own,
             run_seconds=run_seconds,
         )
 

@@ -23,7 +23,7 @@ def seen(spikes: dict[int, float], steps: int = STEPS) -> SeenProcess:
     timed = history[SETTLED:]
     blocks = [block for part in (timed[:half], timed[half:]) if (block := measure(part, rhythm, discard=0))]
     assert all(isinstance(block, Block) for block in blocks)
-    worker: Any = SimpleNamespace(history=history, start_seconds=1.0, setup_seconds=0.0)
+    worker: Any = SimpleNamespace(history=history, start_seconds=1.0, own_seconds=0.2, setup_seconds=0.0)
     return seen_process(worker, [], blocks, SETTLED, rhythm)
 
 

@@ -41,6 +41,15 @@ def test_the_ratio_is_of_starts() -> None:
     assert trial.breakeven_steps is None
 
 
+def test_hastens_own_part_of_a_start_is_not_the_scripts() -> None:
+    def start(worker: PaperWorker) -> None:
+        worker.own_seconds, worker.start_seconds = 0.5, 1.5 if worker.plan == QUICK else 2.5
+
+    trial = bench_over(PaperTrials(on_start=start)).compare(BASELINE, QUICK, 3)
+    assert trial.log_ratios == pytest.approx([math.log(1.0 / 2.0)] * 3)
+    assert {(one.start_seconds, one.own_seconds) for one in trial.processes_b} == {(1.5, 0.5)}
+
+
 def test_each_process_has_the_machine_to_itself() -> None:
     running: list[int] = []
 

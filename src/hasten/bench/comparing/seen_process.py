@@ -53,6 +53,7 @@ def seen_process(
     lead = regular_steps(worker.history[1:settled], rhythm)  # the very first belongs to the start
     return SeenProcess(
         start_seconds=worker.start_seconds,
+        own_seconds=worker.own_seconds,
         step_seconds=even,
         setup_seconds=max(0.0, worker.setup_seconds - sum(proof.paid_seconds for proof in proofs)),
         lead_seconds=sum(step.seconds - step.setup_seconds - even for step in lead) + once.seconds,

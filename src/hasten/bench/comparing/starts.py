@@ -25,8 +25,9 @@ PARTS = ("start",)
 
 
 class StartBench(PairsBench):
-    """Like ``PairsBench``, for seconds from a process's start to the end of its first step. What both plans
-    share may only take effect in steps, so its proofs are not checked: these processes train no further.
+    """Like ``PairsBench``, for seconds from a script's begin to the end of its first step: hasten's own part
+    of the process's start is the same under both. What both plans share may only take effect in steps, so its
+    proofs are not checked: these processes train no further.
     """
 
     def compare(self, a: Plan, b: Plan, pairs: int, enough: Enough = lambda _: False) -> Trial:
@@ -48,7 +49,8 @@ class StartBench(PairsBench):
 
     def _pair(self, a: Plan, b: Plan, a_first: bool) -> Pair:
         found = {plan: self._start_of(plan) for plan in ((a, b) if a_first else (b, a))}
-        (seconds_a, _), (seconds_b, all_proofs) = found[a], found[b]
+        (seen_a, _), (seen_b, all_proofs) = found[a], found[b]
+        seconds_a, seconds_b = seen_a.script_start, seen_b.script_start
         return Pair(
             log_ratio=math.log(seconds_b / seconds_a),
             step_seconds_a=seconds_a,
@@ -57,12 +59,12 @@ class StartBench(PairsBench):
             proofs=tuple(proof for proof in all_proofs if proof.technique not in a.techniques),
             lasting_seconds=0.0,
             setups_seconds=0.0,
-            a=SeenProcess(seconds_a, 0.0, 0.0),
-            b=SeenProcess(seconds_b, 0.0, 0.0),
+            a=seen_a,
+            b=seen_b,
         )
 
-    def _start_of(self, plan: Plan) -> tuple[float, Sequence[Proof]]:
-        """Seconds to the first step's end of a process that has the machine to itself, and its proofs."""
+    def _start_of(self, plan: Plan) -> tuple[SeenProcess, Sequence[Proof]]:
+        """The start of a process that has the machine to itself, and its proofs."""
         with self._trials.worker(process_part(plan)) as worker:
             with self._trials.stopwatch.on("starting"):
                 worker.wait_started()
@@ -70,7 +72,8 @@ class StartBench(PairsBench):
             return _start(worker), proofs
 
 
-def _start(worker: Worker) -> float:
-    if worker.start_seconds <= 0:
+def _start(worker: Worker) -> SeenProcess:
+    seen = SeenProcess(worker.start_seconds, 0.0, own_seconds=worker.own_seconds)
+    if seen.script_start <= 0:
         raise MeasureFailed("it is not known what the start of a process took")
-    return worker.start_seconds
+    return seen

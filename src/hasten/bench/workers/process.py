@@ -67,7 +67,7 @@ class WorkerProcess:
         """Start the conversation with the worker for ``job`` that ``process`` is, or started."""
         self.plan = job.plan
         self.history: list[Step] = []
-        self.setup_seconds = self.start_seconds = self.spared_seconds = 0.0
+        self.setup_seconds = self.start_seconds = self.spared_seconds = self.own_seconds = 0.0
         self.protection = ""
         self.child = ""  # the first process that the script started itself before its first step
         self.uppers: Mapping[str, str] = {}  # where its writes go, by place
@@ -132,13 +132,13 @@ class WorkerProcess:
         return self._ask(messages.Observe(), "it was watched").observation
 
     def proofs(self) -> tuple[Proof, ...]:
-        """Whether the techniques in force took effect. Updates ``setup_seconds``, ``spared_seconds`` and
-        ``start_seconds``.
+        """Whether the techniques in force took effect. Updates ``setup_seconds``, ``spared_seconds``,
+        ``start_seconds`` and ``own_seconds``.
         """
         doing = f"{self.plan.label} was tried" if self.plan else "it was watched"
         answer = self._ask(messages.ShowProofs(), doing)
         self.setup_seconds, self.start_seconds = answer.setup_seconds, answer.start_seconds
-        self.spared_seconds = answer.spared_seconds
+        self.spared_seconds, self.own_seconds = answer.spared_seconds, answer.own_seconds
         return answer.proofs
 
     def trace(self) -> tuple[StepTrace, ...]:

@@ -45,6 +45,10 @@ class Worker(Protocol):
         """Seconds from its start to its first step's end, without set-up; 0 until proofs were requested."""
 
     @property
+    def own_seconds(self) -> float:
+        """Of these, what hasten's own modules took before the script began."""
+
+    @property
     def protection(self) -> str:
         """How it is kept from writing; "" until it has started, and if it is not."""
 

@@ -66,6 +66,11 @@ class WorkerGroup:
         return max(rank.start_seconds for rank in self.ranks)
 
     @property
+    def own_seconds(self) -> float:
+        """Of the rank that took longest."""
+        return max(self.ranks, key=lambda rank: rank.start_seconds).own_seconds
+
+    @property
     def protection(self) -> str:
         return self.ranks[0].protection
 

@@ -52,7 +52,8 @@ class Worker:
         self._started = started
         self._script_began = clock()
         self._first_step_seconds = self._start_seconds = 0.0  # the latter without techniques' set-up
-        self._steps = 0
+        self._own_seconds = time.time() - started  # until we were imported
+        self._steps = self._forking = 0  # the latter: the process that forked last
         self._seams = Seams(self._watching_failed)
         self._instruments: Instruments | None = None
         self._plan: PlanInForce | None = None  # once torch was imported
@@ -61,7 +62,6 @@ class Worker:
         self._under_plan = UnderPlan(job, self._summarizer)
         self._run_watch: RunWatch | None = None
         self._own_tune: LiveTune | None = None
-        self._forking = 0  # the process that forked last
         self._clocks, self._turn = Clocks(), Turn(job.turn)
         self._thread = TrainingThread()
         self._sources = SourceFiles(job.argv[0], job.module)
@@ -291,7 +291,8 @@ class Worker:
     def _proofs(self) -> messages.Proofs:
         board = self._seen().switchboard
         set_up, spared = self._set_up_seconds(), board.spared_seconds
-        return messages.Proofs(tuple(board.proofs()), set_up, self._start_seconds, spared)
+        proofs, own = tuple(board.proofs()), self._own_seconds
+        return messages.Proofs(proofs, set_up, self._start_seconds, spared, own)
 
     def _set_up_seconds(self) -> float:
         return self._in_force().setup_seconds + self._seen().switchboard.seconds_in_steps()
