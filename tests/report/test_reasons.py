@@ -122,6 +122,10 @@ def test_every_code_has_words(found: Found, decision: Decision, names: tuple[str
             WhyNot("no time in combination"),
             "kept: the budget ended before it could be measured in combination with the others",
         ),
+        (
+            WhyNot("before the start"),
+            "kept: it was measured before the start was shortened, which may change what it gains",
+        ),
     ],
 )
 def test_what_was_not_tried(why: WhyNot, words: str) -> None:

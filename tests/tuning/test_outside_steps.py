@@ -552,3 +552,15 @@ def test_a_shorter_start_keeps_nothing_out_that_shortens_steps(effect: float, fo
 
 
 _TWICE = {0.5: ["fast"], 1.0: []}  # what was kept for steps is judged again in combination with another
+
+
+@pytest.mark.parametrize("early", [1.0, 0.6])
+def test_what_steadies_comes_back_with_a_start_that_joined_after_it_was_judged(early: float) -> None:
+    """A start that is shorter leaves a smaller heap, which an allocator gives back after each step."""
+    search = search_over(ScriptedBench({"early": early, "a": 0.8, "b": 0.8}))
+    joint = [candidate(name, jointly=True) for name in ("a", "b")]
+    found = search.run([candidate("steady", steadies=True), of("early", "start"), *joint])
+    assert [row.kept for row in search.tried if row.technique == "steady"] == [False]
+    assert found == (plan_of("a", "b", "early", "steady") if early < 1 else plan_of("a", "b"))
+    told = {"steady": "kept: it was measured before the start was shortened, which may change what it gains"}
+    assert why_not(search) == (told if early < 1 else {})

@@ -18,6 +18,7 @@ from hasten.bench.base import at_start, without_effect
 from hasten.bench.comparing.decisions import Effort
 from hasten.bench.comparing.epoch_ends import EpochEnds
 from hasten.bench.comparing.quiet import Quiet
+from hasten.bench.comparing.statistics import interval
 from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.fake import ScriptedBench
 from hasten.bench.observe import WatchOn
@@ -74,6 +75,7 @@ class Paper:
     stretch_pair_seconds: float | None = None
     idle: str = ""  # has no effect in fresh processes
     breaks: str = ""  # fails in fresh processes
+    slows_steps: float = 1.0  # a start that is shorter
     stretches_fail: str = ""  # by which a confirmation over whole stretches fails
     watched_on: list[WatchOn] = field(default_factory=list)
     granted: list[float] = field(default_factory=list)  # seconds for each comparison of the search
@@ -173,7 +175,7 @@ class PaperBench(ScriptedBench):
         if self._paper.late_pair_seconds is not None:
             self.pair_seconds = self._paper.late_pair_seconds
         trial = replace(super().compare(BASELINE, plan, 0.0), claims=effort.claims)
-        trial = of_starts(trial) if at_start(BASELINE, plan) else trial
+        trial = self._of_starts(trial, plan) if at_start(BASELINE, plan.without("malloc")) else trial
         idle = self._paper.idle
         if idle in plan.techniques:
             proofs = tuple(Proof(name, name != idle, "counted") for name in plan.techniques)
@@ -184,13 +186,25 @@ class PaperBench(ScriptedBench):
             return replace(trial, ratio=None, failure=self._paper.stretches_fail)
         return trial
 
-
-def of_starts(trial: Trial) -> Trial:
-    """As if the two plans differed by that in their starts; a plain one takes 2 s."""
-    own = 0.1
-    plain = tuple(SeenProcess(2.0 + own, 0.0, own_seconds=own) for _ in trial.log_ratios)
-    planned = tuple(SeenProcess(2.0 * math.exp(r) + own, 0.0, own_seconds=own) for r in trial.log_ratios)
-    return replace(trial, method="starts", parts=("start",), processes_a=plain, processes_b=planned)
+    def _of_starts(self, trial: Trial, plan: Plan) -> Trial:
+        """The effects on starts are on these: plain, 2 s until a step of 10 ms. malloc's is on steps, and
+        what ``slows_steps`` is, too.
+        """
+        steps = self.factor(plan.only({"malloc"})) * self._paper.slows_steps
+        start = 2.0 * self.factor(plan.without("malloc"))
+        own = 0.1
+        drift = [math.exp(self._spread * (1 if k % 2 else -1)) for k in range(6)]
+        plain = tuple(SeenProcess(2.0 + own, 0.01, own_seconds=own) for _ in drift)
+        planned = tuple(SeenProcess(start + own, 0.01 * steps * one, own_seconds=own) for one in drift)
+        logs = tuple(math.log(steps * one) for one in drift)
+        return replace(
+            trial,
+            method="pairs",
+            log_ratios=logs,
+            ratio=interval(logs, "pairs"),
+            processes_a=plain,
+            processes_b=planned,
+        )
 
 
 @pytest.fixture

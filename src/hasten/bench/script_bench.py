@@ -12,7 +12,7 @@ from ..inside.techniques.catalog import slow_to_set_up
 from ..inside.techniques.threads import Threads
 from ..records.plan import BASELINE, Plan
 from ..records.trial import Seen, Trial, Unseen
-from .base import at_start, method_of, outside_steps, process_part
+from .base import method_of, outside_steps, process_part
 from .comparing.confirmation import confirm
 from .comparing.decisions import (
     LEAST_TO_TELL,
@@ -190,10 +190,8 @@ class ScriptBench:
 
     def stretch_pair(self, plan: Plan) -> float | None:
         """The seconds of a pair that confirms ``plan``, without set-ups, if it is confirmed over whole
-        stretches and these are known, or by starts; otherwise None.
+        stretches and these are known; otherwise None.
         """
-        if at_start(BASELINE, plan):
-            return 2 * self._start_seconds
         if not outside_steps(BASELINE, plan):
             return None
         return self._of_stretches(BASELINE, plan).seconds_of_pair(BASELINE, plan, early=False)
@@ -254,8 +252,6 @@ class ScriptBench:
     def _confirmed(self, plan: Plan, effort: Effort) -> Trial:
         self.live.close()
         clock = self._trials.limit.clock
-        if at_start(BASELINE, plan):
-            return replace(self.starts.compare(BASELINE, plan, effort.pairs), claims=effort.claims)
         if not outside_steps(BASELINE, plan):
             return confirm(self.pairs, BASELINE, plan, effort, clock)
         bench = self._of_stretches(BASELINE, plan)

@@ -44,8 +44,8 @@ class SavedPlan:
 
 
 def of_what(measured: Mapping[str, Any]) -> str:
-    """What to add to the number in ``measured``, if it is not that of training: " of the start"."""
-    return " of the start" if measured.get("parts") == ["start"] else ""
+    """What to add to the number in ``measured`` if it is that of a run, of which steps gain nothing."""
+    return " of a whole run" if measured.get("parts") == ["start"] else ""
 
 
 def write_plan(path: Path, saved: SavedPlan, header: str = _HEADER) -> None:

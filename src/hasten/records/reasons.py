@@ -26,7 +26,6 @@ Decision = Literal[
     "not held",
     "left out",  # the plan was confirmed without it, and not with it
     "too small",  # a gain, but not a clear one, and its set-up is slow
-    "less than hasten",  # that starts sooner, but hasten's own command takes as long
     "too late",  # its set-up takes too long to check and confirm it within the budget
 ]
 
@@ -68,7 +67,8 @@ class WhyNot:
     named": others were. "excluded": ``text``, by what is in the plan. "risk": its ``risk`` here is above the
     ``allowed`` one. "no time": the budget ended before it, or its settings that are ``untried``, could be
     tried. "no time in combination": it is kept, and the budget ended before it could be measured in
-    combination with the others.
+    combination with the others. "before the start": it is kept, as it was measured before the start was
+    shortened, which may change what it gains.
 
     For techniques that shorten some phases of a step: "small phases": all ``parts`` of it together take this
     ``share`` of a run, so that with what they bring along it cannot gain more than ``bound``.
@@ -81,7 +81,7 @@ class WhyNot:
 
     code: Literal[
         "said", "by name", "only the start", "not named", "excluded", "risk",
-        "no time", "no time in combination", "small part", "small phases", "not seen",
+        "no time", "no time in combination", "before the start", "small part", "small phases", "not seen",
         "no time for stretches",
     ]  # fmt: skip
     text: str = ""

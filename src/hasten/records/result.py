@@ -12,7 +12,7 @@ from .curve import ThreadCurve
 from .observation import Observation
 from .plan import BASELINE, Plan, Settings
 from .reasons import Reason, WhyNot
-from .run_forecast import RunForecast, ShorterStart
+from .run_forecast import RunForecast
 from .run_pace import TunedPace
 from .sources import SourceDigests
 from .spent import Spent
@@ -54,7 +54,7 @@ class TuneResult:
 
     It is of regular steps. If the plan shortens other ``parts`` of the run, it is of whole stretches
     of the run, with these parts and steps in them; ``steps_ratio`` is then that of the regular steps alone.
-    If there is a ``start``, it is of that alone, the only one of the ``parts``.
+    If the start is the only one of the ``parts``, it is of a whole run with these arguments.
     """
 
     outcome: str  # "gain", "no-gain", "not-checked" (what was faster), "refused"
@@ -83,7 +83,6 @@ class TuneResult:
     warnings: tuple[Caution, ...] = ()
     nproc: int | None = None  # ranks of a script that is distributed itself; the numbers are for one of them
     forecast: RunForecast | None = None  # what the claim means for a whole run; None without one
-    start: ShorterStart | None = None  # if the plan shortens nothing but the start: the claim is of that
     pace: TunedPace | None = None  # of regular steps under the plan; None without a claim
     looks: Looks | None = None  # None: none were started in addition to the pairs
     backend: str = ""  # used instead of the one that such a script names
@@ -91,6 +90,11 @@ class TuneResult:
     machine: str = ""
     cpu_flags: tuple[str, ...] = ()  # of its processor, those that decide which kernels run
     versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def only_starts_sooner(self) -> bool:
+        """Whether the plan makes no step faster: the claim is of a run, by its start."""
+        return self.parts == ("start",)
 
     @property
     def rank_options(self) -> str:

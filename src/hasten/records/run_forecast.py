@@ -62,21 +62,6 @@ class RunLength:
         return self.steps // self.epoch_steps
 
 
-@dataclass(frozen=True)
-class ShorterStart:
-    """What a plan saves that shortens the start of a run and nothing else. Seconds ``before`` and ``after``:
-    from the script's begin to the end of its first step. A run saves ``saved``, the mean and its 95%
-    interval: that is less what hasten takes before the script begins, ``own_seconds``. ``run_seconds``: of a
-    whole run, about.
-    """
-
-    before: float
-    after: float
-    saved: Span
-    own_seconds: float
-    run_seconds: float
-
-
 PartName = Literal["hasten", "start", "steps", "later steps", "epoch ends", "tail", "set-up"]
 """Parts of a run. "hasten": its own command, before the script starts. "start": to steady steps. "later
 steps": what these take longer than the first hundreds, for which "steps" stands. "epoch ends": what comes

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..records.run_forecast import Assumed, ForecastPart, PartName, RunForecast, ShorterStart, Span
-from ..records.trial import Ratio
+from ..records.run_forecast import Assumed, ForecastPart, PartName, RunForecast, Span
 from ..units import counted
 
 _START_WORTH_A_WORD = 0.5  # seconds
@@ -64,26 +63,6 @@ def forecast_lines(found: RunForecast, tune_seconds: float) -> list[str]:
     if found.assumed:
         lines.append(f"  This assumes {'; '.join(_assumed(found.assumed))}.")
     return lines
-
-
-def start_claim(found: ShorterStart, ratio: Ratio) -> str:
-    """What a plan claims that shortens nothing but the start. ``ratio``: of the starts, plain's over its."""
-    return (
-        f"A run starts {interval_words(found.saved)} sooner under the plan, hasten's own start of "
-        f"{span_words(found.own_seconds)} included ({ratio.count} pairs of fresh processes). "
-        "Training itself is as fast as before."
-    )
-
-
-def start_lines(found: ShorterStart, ratio: Ratio) -> list[str]:
-    """How long a start takes, and what it is of a run."""
-    times = f"{ratio.value:.2f} times faster, {ratio.low:.2f} to {ratio.high:.2f}"
-    share = found.saved.value / found.run_seconds
-    both = f"{span_words(found.before)} before, {span_words(found.after)} under the plan ({times})"
-    return [
-        f"To the end of the first step: {both}.",
-        f"A run of about {span_words(found.run_seconds)} gets {share:.0%} shorter by that.",
-    ]
 
 
 def _assumed(codes: Sequence[Assumed]) -> list[str]:

@@ -35,10 +35,10 @@ def tune_json(result: TuneResult) -> dict[str, Any]:
     """``speedup`` is the claim and ``ratio`` the same as time over time; both are null without a claim.
     ``measured`` is what confirmation measured, claimed or not. They are of regular steps; if there are
     ``parts``, they are of whole stretches of the run that include these, and ``steps_ratio`` is of regular
-    steps alone. If there is a ``start``, in seconds, the plan shortens nothing else, and they are of that
-    alone. Ratios come with both ends of their intervals. ``forecast`` is what the claim means for a
-    whole run, in seconds. ``script_steps`` is null if the script did not reach its end; ``looks`` are
-    processes under the plan started in addition to the pairs, null if there were none.
+    steps alone; if the start is the only part, they are of a whole run with these arguments. Ratios come with
+    both ends of their intervals. ``forecast`` is what the claim means for a whole run, in seconds.
+    ``script_steps`` is null if the script did not reach its end; ``looks`` are processes under the plan
+    started in addition to the pairs, null if there were none.
     """
     return {
         "outcome": result.outcome,
@@ -56,7 +56,6 @@ def tune_json(result: TuneResult) -> dict[str, Any]:
             "step": step_words(result.observation) if result.observation is not None else None,
         },
         "forecast": to_json(result.forecast),
-        "start": to_json(result.start),
         "plan": result.plan.to_json(),
         "tried": [
             {

@@ -22,6 +22,7 @@ _HEADINGS: dict[Group, str] = {
 }
 _TIME = {"no time", "not seen", "no time for stretches"}
 _CHOICE = {"risk", "by name", "only the start"}
+_KEPT = {"no time in combination", "before the start"}
 _SMALL = {"small part", "small phases"}
 
 
@@ -50,7 +51,7 @@ def not_tried_lines(refused: Sequence[Refused], script: str) -> list[str]:
 
 def _group_of(row: Refused) -> Group:
     codes = {why.code for why in row.reasons}
-    if "no time in combination" in codes:
+    if codes & _KEPT:
         return "kept"
     if "not named" in codes:
         return "others"

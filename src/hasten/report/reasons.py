@@ -20,7 +20,6 @@ _THEREFORE = {
     "not kept": ": not kept",
     "too small": ": not kept, because it may be below 3% and each process pays for the set-up",
     "undecided": ": not conclusive, kept",
-    "less than hasten": ", but not by more than hasten's own start takes",
 }
 _AT_THE_CHECK = {
     "did not apply": "it did not apply in the accuracy check",
@@ -146,6 +145,8 @@ def why_not_words(why: WhyNot) -> str:
     if why.code == "no time for stretches":
         stretches = f"whole stretches of the run, {parts_words(why.parts)} included"
         return f"comparing {stretches}, takes longer than the time that was left{_budget_words(why.budget)}"
+    if why.code == "before the start":
+        return "kept: it was measured before the start was shortened, which may change what it gains"
     return "kept: the budget ended before it could be measured in combination with the others"
 
 

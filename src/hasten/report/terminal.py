@@ -13,7 +13,7 @@ from ..records.result import Tried, TuneResult
 from ..units import counted, seconds_words
 from .caution import caution_words
 from .conclusion import conclusion_words, looks_words
-from .forecast import forecast_lines, start_claim, start_lines
+from .forecast import forecast_lines
 from .guard import accuracy_words, advice
 from .not_tried import not_tried_lines
 from .reasons import reason_words
@@ -122,8 +122,11 @@ def _verdict(result: TuneResult) -> str:
     if result.speedup is None:
         return f"No gain found: {conclusion_words(result)}."
     speedup = result.speedup
-    if result.start is not None:
-        return start_claim(result.start, speedup)
+    if result.only_starts_sooner:
+        return (
+            f"A run with these arguments is {speedup.value:.2f} times faster ({speedup.low:.2f} to "
+            f"{speedup.high:.2f}, {speedup.count} pairs of fresh processes): it starts sooner."
+        )
     looks = f"; {looks_words(result.looks)}" if result.looks is not None else ""
     included = f", {parts_words(result.parts)} included," if result.parts else ""
     return (
@@ -136,8 +139,9 @@ def _details(result: TuneResult) -> list[str]:
     lines = []
     if result.plan:
         lines.append(f"Plan: {', '.join(technique_words(*item) for item in result.plan.techniques.items())}.")
-    if result.start is not None and result.speedup is not None:
-        lines += start_lines(result.start, result.speedup)
+    if result.only_starts_sooner:
+        steps = ratio_words(result.steps_ratio)
+        lines.append(f"Steps gain nothing that is certain ({steps}), so longer runs gain less.")
     elif result.parts:
         alone = f"; regular steps alone: {ratio_words(result.steps_ratio)}" if result.steps_ratio else ""
         lines.append(f"That is over whole stretches of the run, with everything in them{alone}.")

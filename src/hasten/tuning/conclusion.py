@@ -26,7 +26,6 @@ from ..records.phases import samples_per_step, step_seconds
 from ..records.plan import BASELINE
 from ..records.reasons import WhyNot
 from ..records.result import Refused, Tried, TuneResult
-from ..records.run_forecast import ShorterStart
 from ..records.trial import Ratio, Trial
 from ..records.verdict import GuardVerdict, Shortfall, TooLittleTime
 from .resolution import (
@@ -41,12 +40,11 @@ from .tuned_pace import tuned_pace
 
 @dataclass(frozen=True)
 class Sooner:
-    """What was found of a plan that shortens the start alone. ``start``: None unless it may be claimed."""
+    """What was found of a plan that shortens the start; ``row`` says whether it is claimed."""
 
     trial: Trial
     verdict: GuardVerdict
     row: Tried
-    start: ShorterStart | None
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ class Found:
             if row.technique not in tried or all(why.code != "only the start" for why in row.reasons)
         ]
         found = replace(self, tried=(*self.tried, self.sooner.row), refused=refused)
-        if self.sooner.start is None:
+        if not self.sooner.row.kept:
             return found
         return replace(found, trial=self.sooner.trial, verdict=self.sooner.verdict)
 
@@ -94,7 +92,6 @@ def _by_itself(row: Refused) -> bool:
 
 def conclude(found: Found) -> TuneResult:
     """The result of a tune."""
-    found = found.with_start()
     trial, verdict, observation = found.trial, found.verdict, found.facts.observation
     guarded = verdict is not None and verdict.passed
     claimed = guarded and trial is not None and may_be_claimed(trial)
@@ -110,7 +107,6 @@ def conclude(found: Found) -> TuneResult:
         plan=plan,
         speedup=ratio.inverted() if ratio is not None else None,
         ratio=ratio,
-        start=found.sooner.start if found.sooner is not None else None,
         pace=tuned_pace(trial) if trial is not None and claimed else None,
         looks=looks_in(trial) if trial is not None and claimed else None,
         parts=trial.parts if trial is not None and claimed else (),

@@ -53,7 +53,7 @@ class Known(Protocol):
 
     def stretch_pair(self, plan: Plan) -> float | None:
         """A pair that confirms ``plan``, without set-ups, if it is confirmed over whole stretches of
-        the run, or by starts; otherwise None.
+        the run; otherwise None.
         """
         ...
 

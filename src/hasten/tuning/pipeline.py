@@ -182,7 +182,7 @@ class _Tune:
             short=short,
             ends=bench.ends,
             sooner=sooner,
-        )
+        ).with_start()
 
     def _observed(self) -> tuple[Facts, Rhythm]:
         label = self.request.script.label

@@ -25,7 +25,7 @@ from .candidate import Candidate, rivals_of
 from .comparisons import TOGETHER, Comparisons
 from .other_settings import with_best_settings
 from .outside_steps import divided, grown_large, large, share_of_faster, too_long, weighed
-from .starts import due_before, is_for_start, left_out_alone, with_room_for
+from .starts import due_before, is_for_start, left_out_alone, with_room_for, with_starts
 
 _LONGER = 2  # times as long as the first time, for a second try
 
@@ -78,21 +78,20 @@ class Search:
         adopted += self._climb(fresh, then)
         singly = self._try_together(joint, 1 + len(steadying))
         before = {name for names in adopted for name in names}
-        joined = [c.technique.name for c in joint if c.technique.name in self.found.techniques]
+        late = [n for c in joint if (n := c.technique.name) in self.found.techniques.keys() - before]
         for candidate in singly:
             names = self._try(candidate.only(candidate.options[:1]), self.comparisons.seconds_left)
             adopted += [names] if names else []
         ablation = Ablation(self.comparisons, {n[0] for n in adopted if len(n) == 1}, candidates)
-        late = [name for name in joined if name not in before]
         self.found = ablation.whole(self.found, adopted, late, [c.technique.name for c in steadying])
         late_settings = [c for c in (*joint, *self._slow) if c.technique.name in self.found.techniques]
         for candidate in (*steadying, *late_settings):
             self.found = with_best_settings(self.comparisons, self.found, candidate, self._catalog)
         self._join(outside)
         self._starts += [one for one in starts if one.technique.name in self._displaced]
+        settled = self.found
         self._try_starts()
-        if left_out_alone(self.comparisons, list(self.found.techniques), self._catalog):
-            self.found = BASELINE
+        self.found = with_starts(self.comparisons, settled, self.found, steadying, self._catalog)
         self.comparisons.name_budgets(self.found)
         return self.found
 

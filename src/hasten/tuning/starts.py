@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..inside.techniques.exclusion import Catalog, Exclusion
-from ..records.plan import Plan
+from ..records.plan import BASELINE, Plan
 from ..records.reasons import WhyNot
 from .bounds import Bounds
 from .candidate import Candidate
@@ -28,6 +28,23 @@ def left_out_alone(comparisons: Comparisons, names: Sequence[str], catalog: Cata
     for name in names if alone else ():
         comparisons.leave_out(name, WhyNot("only the start"))
     return alone
+
+
+def with_starts(
+    comparisons: Comparisons, settled: Plan, found: Plan, steadying: Sequence[Candidate], catalog: Catalog
+) -> Plan:
+    """``found``, the baseline if nothing but the start gets shorter. If that has joined what was ``settled``,
+    what steadies steps is in it again: without torch's compiler in it, a heap is so small that glibc's
+    allocator gives it back after each step, so what was measured before does not hold.
+    """
+    if left_out_alone(comparisons, list(found.techniques), catalog):
+        return BASELINE
+    for candidate in steadying if found != settled else ():
+        name = candidate.technique.name
+        if name not in found.techniques and not isinstance(candidate.fitting(found, catalog), Exclusion):
+            found = found.adding(name, candidate.options[0])
+            comparisons.leave_out(name, WhyNot("before the start"))
+    return found
 
 
 def due_before(candidate: Candidate, comparisons: Comparisons, bounds: Bounds) -> bool:
