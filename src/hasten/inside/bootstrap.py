@@ -47,10 +47,13 @@ if __name__ == "__main__":
     from hasten.records.codec import from_json
 
     job = from_json(Job, json.loads(os.environ.pop(VARIABLE)))
-    # now, as the script's modules may be called like Python's; a coordinator may switch to any technique
-    for technique in CATALOG if job.descriptor is not None else job.plan.techniques:
+    # now, as the script's modules may be called like Python's
+    for technique in job.plan.techniques:
+        CATALOG[technique]
+    own_seconds = time.time() - started
+    for technique in CATALOG if job.descriptor is not None else ():  # the coordinator may switch to any
         CATALOG[technique]
     names.remember(BEFORE)
     sys.path[:] = path
     tell_size(job.terminal)
-    Worker(job, started).run()
+    Worker(job, started, own_seconds).run()

@@ -124,8 +124,8 @@ def _verdict(result: TuneResult) -> str:
     speedup = result.speedup
     if result.only_starts_sooner:
         return (
-            f"A run with these arguments is {speedup.value:.2f} times faster ({speedup.low:.2f} to "
-            f"{speedup.high:.2f}, {speedup.count} pairs of fresh processes): it starts sooner."
+            f"It starts sooner: a run as long as this is {speedup.value:.2f} times faster ({speedup.low:.2f} "
+            f"to {speedup.high:.2f}, {speedup.count} pairs of fresh processes)."
         )
     looks = f"; {looks_words(result.looks)}" if result.looks is not None else ""
     included = f", {parts_words(result.parts)} included," if result.parts else ""

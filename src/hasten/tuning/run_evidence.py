@@ -55,7 +55,11 @@ def forecast_of(
     more: list[Assumed] = ["epochs cut short"] if result.shortened < 1 else []
     more += ["rehearsed"] if rehearses(result.plan) else []
     more += ["same samples"] if keeps_unseen(result.plan, seen) else []
-    return replace(found, assumed=(*found.assumed, *more)) if found is not None else None
+    if found is None:
+        return None
+    if result.only_starts_sooner:  # no longer run pays more
+        found = replace(found, pays_epochs=None, pays_steps=None)
+    return replace(found, assumed=(*found.assumed, *more))
 
 
 def between_of(ends: EpochEnds, plan: Plan, steps: int | None) -> dict[Kind, Between]:

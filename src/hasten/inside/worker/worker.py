@@ -47,12 +47,12 @@ from .under_plan import UnderPlan
 class Worker:
     """One run of the script. Does not use torch before the script imports it."""
 
-    def __init__(self, job: Job, started: float) -> None:
+    def __init__(self, job: Job, started: float, own_seconds: float = 0.0) -> None:
         self._job = job
         self._started = started
         self._script_began = clock()
         self._first_step_seconds = self._start_seconds = 0.0  # the latter without techniques' set-up
-        self._own_seconds = time.time() - started  # until we were imported
+        self._own_seconds = own_seconds  # to import what a run under the plan needs
         self._steps = self._forking = 0  # the latter: the process that forked last
         self._seams = Seams(self._watching_failed)
         self._instruments: Instruments | None = None
