@@ -163,6 +163,7 @@ def test_what_computes_before_its_first_step_waits_for_its_turn(tmp_path: Path) 
             workers = trials.starts.bring(starts, stack, lambda _: reached.append(time.monotonic()))
             for worker in workers:
                 worker.proofs()  # which also tell how long its start took
+                assert 0 < worker.own_seconds < worker.start_seconds
             first, second = (worker.start_seconds for worker in workers)
     made, computes = map(float, (tmp_path / "output/worker-002.stdout").read_text().split())
     assert made < reached[0] < computes < reached[1]

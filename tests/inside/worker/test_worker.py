@@ -169,7 +169,6 @@ def test_questions_and_switches_between_steps(stage: Stage) -> None:
     ]
     assert "no dataset is read" in worker.switch(Plan({"bf16": {}, "dataset_in_ram": {}}))
     assert worker.proofs() == ()
-    assert 0 < worker.own_seconds < worker.start_seconds
     assert len(worker.steps(2)) == 2
     assert worker.observation().uses == ()
 
