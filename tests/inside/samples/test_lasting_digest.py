@@ -89,6 +89,19 @@ def test_what_cannot_be_seen_in_a_compiled_base_is_refused_by_name() -> None:
         lasting_digest(Thing(labels=Local("a")))
 
 
+class Meta(type):
+    """As Cython compiles one: where a class says its module, it has a descriptor for the classes it makes."""
+
+
+Meta.__module__ = property(lambda kind: __name__)  # type: ignore[assignment]
+
+
+def test_a_class_of_a_compiled_metaclass_has_a_digest() -> None:
+    one, other = Meta("One", (), {"size": 1}), Meta("One", (), {"size": 2})
+    assert lasting_digest([one]) == lasting_digest([one])
+    assert lasting_digest([one]) != lasting_digest([other])
+
+
 def test_parts_of_a_mapped_file_are_told_apart(tmp_path: Path) -> None:
     path = tmp_path / "rows"
     path.write_bytes(bytes(range(200)) * 100)

@@ -117,6 +117,26 @@ def test_a_function_besides_the_dataset_counts() -> None:
     assert difference(before, visible_state([1], by_global)) == "by_global (0)"
 
 
+class Meta(type):
+    """As Cython compiles one: where a class says its module, it has a descriptor for the classes it makes."""
+
+
+Meta.__module__ = property(lambda kind: __name__)  # type: ignore[assignment]
+
+
+class MadeByMeta(metaclass=Meta):
+    pass
+
+
+def test_a_class_of_a_compiled_metaclass_hides_nothing_else() -> None:
+    data = Data()
+    data.kept = MadeByMeta  # type: ignore[attr-defined]
+    before = visible_state(data)
+    assert difference(before, visible_state(data)) == ""
+    set_kind(data)
+    assert difference(before, visible_state(data)) != ""
+
+
 def test_minus_one_is_not_minus_two() -> None:
     """Python's hashes of the two are equal."""
     assert visible_state([-1]) != visible_state([-2])

@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ..class_names import module_of
 from ..internals.loaders import iterator_kind
 from ..package import INSIDE
 from ..random_state import state_of_generator
@@ -197,7 +198,7 @@ class Heap:
 
     def _object(self, path: str, value: object, strict: bool) -> None:
         numpy, kind = sys.modules.get("numpy"), type(value)
-        module = kind.__module__ or ""
+        module = module_of(kind)
         if module.startswith(("hasten.", *_LEFT_OUT)):
             return
         if module in ("io", "_io"):

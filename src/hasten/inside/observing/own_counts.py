@@ -9,6 +9,7 @@ Sources: transformers' ``TrainerState``; Lightning's ``_FitLoop`` and ``_Trainin
 
 from __future__ import annotations
 
+from ..class_names import module_of
 from .loops import OTHER, Around, Loop
 from .plain_values import is_whole, kept
 
@@ -18,7 +19,7 @@ def own_count(trainer: object) -> Around | None:
     library's.
     """
     kind = type(trainer)
-    library = (kind.__module__ or "").partition(".")[0]
+    library = module_of(kind).partition(".")[0]
     if type(kept(trainer).get("state")).__name__ == "TrainerState":
         found = _loop(*(_within(trainer, "state", name) for name in ("max_steps", "global_step")))
         return None if found is None else [found]

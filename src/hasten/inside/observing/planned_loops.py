@@ -17,6 +17,7 @@ from math import prod
 from types import FrameType
 
 from ...records.whole_run import ENDLESS_STEPS
+from ..class_names import module_of
 from .loop_sources import around_line, body_of, is_left_early, may_change, trains_elsewhere
 from .loops import CUT, LOADER, OTHER, Around, Loop
 from .own_counts import own_count
@@ -128,7 +129,7 @@ def _loop(node: ast.AST, line: int, names: Names, loader: type) -> Loop | str:
     early = is_left_early(node)
     try:
         over, start = iterated(node.iter, names)
-        while "tqdm" in type(over).__module__:
+        while "tqdm" in module_of(type(over)):
             over = attribute(over, "iterable")
         if issubclass(type(over), loader):
             return CUT if early else LOADER

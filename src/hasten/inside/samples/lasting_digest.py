@@ -28,6 +28,7 @@ from collections.abc import Callable
 from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Any
 
+from ..class_names import module_of
 from .script_code import environment_named_by, is_librarys, named_by, parts_of
 
 _MOST_DEPTH = 200
@@ -76,7 +77,7 @@ class _Digest:
             return
         self._seen[id(value)] = len(self._seen)
         self._held.append(value)
-        self._put(f"{kind.__module__}.{kind.__qualname__}")
+        self._put(f"{module_of(kind)}.{kind.__qualname__}")
         self._own_class(kind, depth)
         find(kind, value)(self, value, depth + 1)
 
@@ -238,7 +239,7 @@ def find(kind: type, value: Any) -> Add:
 def _of_an_object(kind: type, value: Any) -> Add:
     if isinstance(value, random.Random) or kind.__name__ in ("Generator", "RandomState"):
         return _Digest.pickled if _can_be_pickled(value) else _stream
-    if kind.__module__.partition(".")[0] == "pandas" or not all(map(_shows_all, kind.__mro__)):
+    if module_of(kind).partition(".")[0] == "pandas" or not all(map(_shows_all, kind.__mro__)):
         return _Digest.pickled
     slots = any("__slots__" in vars(one) for one in kind.__mro__[:-1])
     return _Digest.attributes if hasattr(value, "__dict__") or slots else _Digest.pickled
@@ -250,7 +251,7 @@ def _shows_all(kind: type) -> bool:
     """
     if kind in (object, list, tuple, dict):
         return True
-    module = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
+    module = getattr(sys.modules.get(module_of(kind)), "__file__", None) or ""
     made_by_class_statement = kind.__flags__ & (1 << 9) != 0  # Py_TPFLAGS_HEAPTYPE, of some compiled ones too
     return made_by_class_statement and not module.endswith(tuple(EXTENSION_SUFFIXES))
 

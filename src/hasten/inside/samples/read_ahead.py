@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...saying import say
+from ..class_names import module_of
 from ..internals.loaders import dataset_of
 from ..living import Living
 from .sampling_proof import chain
@@ -124,5 +125,5 @@ def _told(value: object, path: str, depth: int, met: set[int]) -> Iterator[tuple
     elif isinstance(value, (list, tuple)) and len(value) <= _MOST:
         for number, one in enumerate(value):
             yield from _told(one, f"{path}[{number}]", depth - 1, met)
-    elif not is_librarys(type(value).__module__):
+    elif not is_librarys(module_of(type(value))):
         yield from _within(value, path, depth - 1, met)

@@ -38,6 +38,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import Any
 
+from ..class_names import module_of
 from ..random_state import state_of_generator
 from .contents import PLAIN, WHOLE_BYTES, array_state, buffer_state, plain_bytes, tensor_state
 from .script_code import is_librarys, named_by, parts_of
@@ -154,7 +155,7 @@ class _Look:
     def _tell(self, value: Any, depth: int) -> object:
         if isinstance(value, PLAIN) and type(value) in (*PLAIN, bool):
             return value if not isinstance(value, (str, bytes)) else (len(value), zlib.crc32(_bytes(value)))
-        if type(value).__module__.partition(".")[0] in _FILES:
+        if module_of(type(value)).partition(".")[0] in _FILES:
             return None
         if id(value) in self._met:
             return ("met", self._met[id(value)])
@@ -243,7 +244,7 @@ class _Look:
         told.append(self._counted(value))
         attributes = sorted(_attributes(value), key=_name)
         frames = getattr(getattr(value, "_mgr", None), "blocks", ())  # of a pandas DataFrame or Series
-        if type(value).__module__.startswith("pandas.") and frames:
+        if module_of(type(value)).startswith("pandas.") and frames:
             attributes += [("blocks", [block.values for block in frames])]
         told += [(name, self._tell(part, depth)) for name, part in attributes]
         return told if attributes else (id(value), told)

@@ -11,6 +11,7 @@ from dataclasses import is_dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from ...class_names import module_of
 from ...internals.other_functions import leaves
 from ...living import Living
 from ...structures import map_tensors
@@ -118,6 +119,6 @@ def _places(root: Module) -> Iterator[Place]:
 
 def _is_of_a_library(kind: type) -> bool:
     """Other than torch: what keeps keys and values for the next pass is not read by scripts."""
-    module = kind.__module__
+    module = module_of(kind)
     path = getattr(sys.modules.get(module), "__file__", None) or ""
     return module.partition(".")[0] != "torch" and bool(_INSTALLED & set(path.split(os.sep)))
