@@ -48,7 +48,7 @@ class Judged:
 
     @property
     def found_of_optuna(self) -> float | None:
-        """As long as Optuna searches, neither of them has checked or confirmed anything."""
+        """The time of the search alone over Optuna's: neither has checked or confirmed anything by then."""
         return self.found_seconds / self.optuna_seconds if self.optuna_seconds else None
 
     @property

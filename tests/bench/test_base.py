@@ -21,7 +21,7 @@ START: Mapping[str, Settings] = {"lazy_dynamo": {}}
         (MALLOC, MALLOC),
         ({**MALLOC, **QUICK.techniques}, MALLOC),
         ({**MALLOC, **START, **QUICK.techniques}, {**MALLOC, **START}),
-        ({**START, **QUICK.techniques}, {}),  # a shorter start alone is no plan
+        ({**START, **QUICK.techniques}, {}),  # nothing of it is for steps
         (QUICK.techniques, {}),
     ],
 )

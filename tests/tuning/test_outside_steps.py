@@ -405,13 +405,13 @@ def test_the_last_for_steps_is_not_judged_again_for_a_start_that_came_after_it()
     assert [row.technique for row in search.tried] == ["fast", "early"]
 
 
-def test_a_shorter_start_alone_is_no_plan() -> None:
+def test_a_shorter_start_alone_is_nothing_that_a_search_finds() -> None:
     bench = ScriptedBench({"early": 0.6, "slow": 1.2})
     search = search_over(bench)
     assert search.run([of("early", "start"), candidate("slow")]) == BASELINE
     assert [row.technique for row in search.tried] == ["slow"], "trying a start may take a minute"
     assert why_not(search) == {
-        "early": "it shortens only the start, and nothing else was found: to use it, name it by --use"
+        "early": "it shortens only the start, and nothing else was found: name it by --use, best with malloc"
     }
 
 

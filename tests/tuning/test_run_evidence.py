@@ -18,7 +18,7 @@ from hasten.records.run_forecast import ForecastPart, RunForecast, SeenProcess
 from hasten.records.trial import Ratio, Trial
 from hasten.records.whole_run import Part, WatchedRun
 from hasten.tuning.conclusion import Found, conclude
-from hasten.tuning.run_evidence import forecast_of, slower_of
+from hasten.tuning.run_evidence import around_steps, forecast_of, slower_of
 from tests.bench.made_up import facts, loader, observation, step, trial, verdict, watched_run
 
 PLAN = Plan({"malloc": {}})
@@ -203,6 +203,24 @@ def test_the_last_evaluation_gains_what_others_do() -> None:
     saves = ended(BASELINE, plain, step(3.0))
     saves.note(PLAN, planned, 0)
     assert tail(told(saves)).after.value == pytest.approx(3.0)
+
+
+@pytest.mark.attack("truth")
+def test_what_is_around_the_steps_of_a_run_is_known_once_it_was_seen() -> None:
+    whole = ended(BASELINE, course(40, 8, 0.6), step(3.0, evaluations=3, restarts=1))
+    assert around_steps(EPOCH, whole) == (40, 4 * 0.6 + 3.0)
+    assert around_steps(EPOCH, ends_of((BASELINE, course(40, 8, 0.6)))) is None  # how long a run is
+    varying = ended(BASELINE, course(40, 8, 0.6), step(1.0))
+    varying.script_ended(90)
+    assert around_steps(EPOCH, varying) is None
+
+
+@pytest.mark.attack("truth")
+def test_before_an_epochs_end_was_seen_nothing_is_known_of_what_is_around_steps() -> None:
+    planned = EpochEnds(Rhythm(0, 0, 1, 0.01, planned_steps=400))
+    assert around_steps(observation(loaders=()), planned) == (400, 0.0)  # there are no epochs
+    epoch = observation(run=WatchedRun(3.0, False, (), epoch_steps=40))
+    assert around_steps(epoch, planned) is None
 
 
 def test_one_epoch_alone_has_nothing_between_and_that_is_known() -> None:

@@ -79,5 +79,6 @@ def _by_hand(script: Script, result: TuneResult) -> str:
     for name, settings in result.plan.techniques.items():
         rest = ",".join(f"{key}={value}" for key, value in settings.items())
         words += ["--use", shlex.quote(f"{name}:{rest}" if rest else name)]
-    gain = f"it trains {result.speedup.value:.2f} times faster" if result.speedup is not None else "train"
+    what = "a run as long as this is" if result.only_starts_sooner else "it trains"
+    gain = f"{what} {result.speedup.value:.2f} times faster" if result.speedup is not None else "train"
     return f"Without it, {gain} with: hasten run {result.rank_options}{' '.join(words)} {script.label}"

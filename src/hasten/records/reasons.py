@@ -26,6 +26,7 @@ Decision = Literal[
     "not held",
     "left out",  # the plan was confirmed without it, and not with it
     "too small",  # a gain, but not a clear one, and its set-up is slow
+    "uncertain",  # a gain, but not one that is certain enough for a claim
     "too late",  # its set-up takes too long to check and confirm it within the budget
 ]
 

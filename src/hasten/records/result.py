@@ -19,6 +19,9 @@ from .spent import Spent
 from .trial import Ratio
 from .verdict import GuardVerdict
 
+START = "start"  # name of the row for all that shortens the start, and of that part of a run
+RUNS = "runs"  # its method: starts and steps, for as many steps as a run has
+
 
 @dataclass(frozen=True)
 class Tried:
@@ -94,7 +97,7 @@ class TuneResult:
     @property
     def only_starts_sooner(self) -> bool:
         """Whether the plan makes no step faster: the claim is of a run, by its start."""
-        return self.parts == ("start",)
+        return self.parts == (START,)
 
     @property
     def rank_options(self) -> str:

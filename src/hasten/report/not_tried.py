@@ -13,7 +13,7 @@ from ..records.result import Refused
 from ..units import counted
 from .reasons import why_not_words
 
-Group = Literal["kept", "time", "choice", "plan", "small", "never", "others"]
+Group = Literal["kept", "again", "time", "choice", "plan", "small", "never", "others"]
 
 _HEADINGS: dict[Group, str] = {
     "time": "Not tried, for want of time:",
@@ -22,7 +22,6 @@ _HEADINGS: dict[Group, str] = {
 }
 _TIME = {"no time", "not seen", "no time for stretches"}
 _CHOICE = {"risk", "by name", "only the start"}
-_KEPT = {"no time in combination", "before the start"}
 _SMALL = {"small part", "small phases"}
 
 
@@ -43,6 +42,8 @@ def not_tried_lines(refused: Sequence[Refused], script: str) -> list[str]:
         lines.append(f"\nDo not apply here (hasten techniques {script} says why): {_names(rows)}.")
     if rows := groups.get("others"):
         lines.append(f"\nNot tried, as --only names others: {counted(len(rows), 'technique')}.")
+    if rows := groups.get("again"):
+        lines.append(f"\nIn the plan again, as it was measured before the start was shorter: {_names(rows)}.")
     if rows := groups.get("kept"):
         lines.append(f"\nIn the plan, not measured again in combination with the others: {_names(rows)}.")
         lines.append("  The rest of the budget was for checking and confirming it.")
@@ -51,8 +52,10 @@ def not_tried_lines(refused: Sequence[Refused], script: str) -> list[str]:
 
 def _group_of(row: Refused) -> Group:
     codes = {why.code for why in row.reasons}
-    if codes & _KEPT:
+    if "no time in combination" in codes:
         return "kept"
+    if "before the start" in codes:
+        return "again"
     if "not named" in codes:
         return "others"
     if "said" in codes:

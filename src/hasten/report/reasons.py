@@ -20,6 +20,7 @@ _THEREFORE = {
     "not kept": ": not kept",
     "too small": ": not kept, because it may be below 3% and each process pays for the set-up",
     "undecided": ": not conclusive, kept",
+    "uncertain": ", but not one that is certain enough to be claimed",
 }
 _AT_THE_CHECK = {
     "did not apply": "it did not apply in the accuracy check",
@@ -68,6 +69,8 @@ def _over_words(reason: Reason) -> str:
     """What plans were compared over, if not steps."""
     if reason.parts == ("start",):
         return " in the time to the first step"
+    if reason.parts == ("start", "steps"):
+        return " over a run of this length"
     if reason.late:
         return f" from about step {reason.late:,} on"
     return f" over whole stretches of the run, {parts_words(reason.parts)} included" if reason.parts else ""
@@ -126,7 +129,7 @@ def why_not_words(why: WhyNot) -> str:
     if why.code in ("said", "by name", "not named", "excluded"):
         return why.text
     if why.code == "only the start":
-        return "it shortens only the start, and nothing else was found: to use it, name it by --use"
+        return "it shortens only the start, and nothing else was found: name it by --use, best with malloc"
     if why.code == "risk":
         return f"the risk here is {why.risk!r}, above --risk {why.allowed}"
     if why.code == "no time":

@@ -125,7 +125,7 @@ def _verdict(result: TuneResult) -> str:
     if result.only_starts_sooner:
         return (
             f"It starts sooner: a run as long as this is {speedup.value:.2f} times faster ({speedup.low:.2f} "
-            f"to {speedup.high:.2f}, {speedup.count} pairs of fresh processes)."
+            f"to {speedup.high:.2f}, by the starts and steps of {speedup.count} pairs of fresh processes)."
         )
     looks = f"; {looks_words(result.looks)}" if result.looks is not None else ""
     included = f", {parts_words(result.parts)} included," if result.parts else ""
@@ -141,7 +141,7 @@ def _details(result: TuneResult) -> list[str]:
         lines.append(f"Plan: {', '.join(technique_words(*item) for item in result.plan.techniques.items())}.")
     if result.only_starts_sooner:
         steps = ratio_words(result.steps_ratio)
-        lines.append(f"Steps gain nothing that is certain ({steps}), so longer runs gain less.")
+        lines.append(f"Steps gain nothing that is certain ({steps}), so a longer run gains less, or nothing.")
     elif result.parts:
         alone = f"; regular steps alone: {ratio_words(result.steps_ratio)}" if result.steps_ratio else ""
         lines.append(f"That is over whole stretches of the run, with everything in them{alone}.")

@@ -37,8 +37,8 @@ class Held:
     stopped: tuple[Tried, ...] = ()
 
     def but_starts(self) -> Held:
-        """The empty plan, if only techniques that shorten the start are left: a start is not a reason for a
-        plan, and steps show nothing of it. The verdict is then the last that stopped something.
+        """The empty plan, if only techniques that shorten the start are left: steps show nothing of it, and
+        ``starting_sooner`` looks at it by itself. The verdict is then the last that stopped something.
         """
         if not self.stopped or not at_start(BASELINE, self.plan):
             return self

@@ -68,14 +68,10 @@ class Bounds:
         taken += sum(self.others.get(name, 0.0) for name in also)
         return min(1.0, taken / (self.step + sum(self.others.values())))
 
-    @property
-    def between(self) -> float:
-        """What comes between steps, divided by their number: all parts of a run but its start and steps."""
-        return sum(seconds for name, seconds in self.others.items() if name != "start")
-
     def share_of_start(self, steps: int) -> float:
         """The share of a run of so many steps that its start takes, 0 to 1; 0 if nothing is known."""
-        return self.start / (self.start + steps * (self.step + self.between))
+        around = sum(seconds for name, seconds in self.others.items() if name != "start")
+        return self.start / (self.start + steps * (self.step + around))
 
     def why_not(self, technique: type[Technique]) -> WhyNot | None:
         """Why it is not worth trying; None if it may be."""

@@ -23,9 +23,9 @@ from ..records.conclusion import Conclusion
 from ..records.curve import ThreadCurve
 from ..records.facts import Facts
 from ..records.phases import samples_per_step, step_seconds
-from ..records.plan import BASELINE
+from ..records.plan import BASELINE, Plan
 from ..records.reasons import WhyNot
-from ..records.result import Refused, Tried, TuneResult
+from ..records.result import START, Refused, Tried, TuneResult
 from ..records.trial import Ratio, Trial
 from ..records.verdict import GuardVerdict, Shortfall, TooLittleTime
 from .resolution import (
@@ -40,11 +40,14 @@ from .tuned_pace import tuned_pace
 
 @dataclass(frozen=True)
 class Sooner:
-    """What was found of a plan that shortens the start; ``row`` says whether it is claimed."""
+    """What was found of a plan that shortens the start. ``names``: what was tried for it; ``rows`` say with
+    which results. ``trial``: None if there was none; the last row says whether it is claimed.
+    """
 
-    trial: Trial
-    verdict: GuardVerdict
-    row: Tried
+    names: tuple[str, ...]
+    rows: tuple[Tried, ...]
+    trial: Trial | None = None
+    verdict: GuardVerdict | None = None
 
 
 @dataclass(frozen=True)
@@ -71,23 +74,28 @@ class Found:
 
     def with_start(self) -> Found:
         """With what was found of the start in its place: the claim, if there is one."""
-        if self.sooner is None:
+        sooner = self.sooner
+        if sooner is None:
             return self
-        tried = self.sooner.trial.b.techniques
         refused = [
             row
             for row in self.refused
-            if row.technique not in tried or all(why.code != "only the start" for why in row.reasons)
+            if row.technique not in sooner.names or all(why.code != "only the start" for why in row.reasons)
         ]
-        found = replace(self, tried=(*self.tried, self.sooner.row), refused=refused)
-        if not self.sooner.row.kept:
+        found = replace(self, tried=(*self.tried, *sooner.rows), refused=refused)
+        if sooner.trial is None or not sooner.rows[-1].kept:
             return found
-        return replace(found, trial=self.sooner.trial, verdict=self.sooner.verdict)
+        return replace(found, trial=sooner.trial, verdict=sooner.verdict)
 
 
-def _by_itself(row: Refused) -> bool:
-    """Whether it says only that the technique does not apply by itself: in a plan, others carry it."""
-    return all(why.code == "said" for why in row.reasons)
+def _still_refused(row: Refused, plan: Plan) -> bool:
+    """Not what says only that a technique does not apply by itself, where others in the plan carry it; and
+    what is in the plan again only if it is.
+    """
+    codes, is_in_plan = {why.code for why in row.reasons}, row.technique in plan.techniques
+    if codes == {"said"}:
+        return not is_in_plan
+    return is_in_plan or "before the start" not in codes
 
 
 def conclude(found: Found) -> TuneResult:
@@ -99,7 +107,7 @@ def conclude(found: Found) -> TuneResult:
     seconds, samples = step_seconds(observation), samples_per_step(observation)
     ratio = stated(trial) if trial is not None and claimed else None
     plan = trial.b if trial is not None and claimed else BASELINE
-    others = [row for row in found.refused if row.technique not in plan.techniques or not _by_itself(row)]
+    others = [row for row in found.refused if _still_refused(row, plan)]
     late = [Refused(name, (WhyNot("no time", budget=enough),)) for name, enough in found.untried.items()]
     return TuneResult(
         outcome="gain" if claimed else "not-checked" if unchecked else "no-gain",
@@ -121,7 +129,7 @@ def conclude(found: Found) -> TuneResult:
         guard=verdict,
         setup_seconds=trial.setup_seconds if trial is not None and claimed else 0.0,
         lasting_seconds=trial.lasting_seconds if trial is not None and claimed else 0.0,
-        breakeven_steps=trial.breakeven_steps if trial is not None and claimed else None,
+        breakeven_steps=_breakeven_steps(trial) if trial is not None and claimed else None,
         script_steps=_script_steps(found),
         causes=tuple(found.causes),
         threads=found.threads,
@@ -131,6 +139,11 @@ def conclude(found: Found) -> TuneResult:
         cpu_flags=found.facts.machine.cpu_flags,
         versions=versions_of(found.facts),
     )
+
+
+def _breakeven_steps(trial: Trial) -> int | None:
+    """None where the claim is of a whole run, set-up included."""
+    return None if trial.parts == (START,) else trial.breakeven_steps
 
 
 def versions_of(facts: Facts) -> dict[str, str]:

@@ -92,7 +92,7 @@ def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic
                         progress=progress,
                         budget=budget,
                         allowance=Allowance(budget, request, progress),
-                        command_seconds=command_seconds,
+                        command_seconds=None if own_ranks else command_seconds or None,
                     ).found()
                 warnings = (
                     *new_journal(journal),
@@ -132,7 +132,7 @@ class _Tune:
     progress: Progress
     budget: Budget
     allowance: Allowance
-    command_seconds: float  # that hasten took before it began
+    command_seconds: float | None  # that hasten took before it began, if that is what a run pays
 
     def found(self) -> Found:
         request, (facts, rhythm) = self.request, self._observed()
@@ -161,8 +161,8 @@ class _Tune:
             keeping.checked(held)
             held, trial = self._confirmed(held, logged, quiet, accuracy)
             spent = self.budget.spent
-            starting = StartingSooner(logged, accuracy, self.command_seconds)
-            sooner = starting.found(candidates, length.steps, held, trial)
+            starting = StartingSooner(logged, accuracy, bench.ends, self.command_seconds)
+            sooner = starting.found(candidates, held, trial)
             curve = curve_of(facts, search.tried, held.plan) if request.tries(Threads.name) else None
             threads = curve and in_time(curve, logged, self.budget, self.progress.trying)
         lost = logged.lost or keeping.lost

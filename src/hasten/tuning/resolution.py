@@ -21,7 +21,7 @@ from ..bench.comparing.decisions import (
 )
 from ..bench.script_bench import SEARCH_PAIRS
 from ..records.conclusion import Looks, Resolution, Unsure
-from ..records.result import Tried
+from ..records.result import RUNS, Tried
 from ..records.trial import Ratio, Trial
 from .costs import EFFORT_MOST, budget_for
 
@@ -87,7 +87,8 @@ def _budget(trial: Trial, needed: Effort, spent: float) -> float:
 
 def resolution_of_search(tried: Sequence[Tried], budget: SearchBudget | None) -> Resolution | None:
     """The same for a search that found nothing: for the technique it could tell least about."""
-    ratios = [row.ratio for row in tried if not row.kept and row.ratio is not None and cannot_tell(row.ratio)]
+    compared = [row for row in tried if not row.kept and row.method != RUNS]  # judged by a claim's rule
+    ratios = [row.ratio for row in compared if row.ratio is not None and cannot_tell(row.ratio)]
     if not ratios:
         return None
     found = max(least_kept(ratio) for ratio in ratios)

@@ -12,7 +12,7 @@ from ..records.result import TuneResult
 from ..records.run_forecast import Assumed, RunForecast, RunLength, Span
 from ..records.trial import Ratio, Trial
 from ..records.whole_run import WatchedRun
-from .run_ends import Between, Ends, Tail
+from .run_ends import Between, Ends, Tail, between_part
 from .run_forecast import Measured, Slower, forecast
 from .run_length import length_of
 from .run_paces import EVEN, Paces, paces_of
@@ -76,6 +76,22 @@ def between_of(ends: EpochEnds, plan: Plan, steps: int | None) -> dict[Kind, Bet
         if plain.draws:
             found[kind] = Between(plain, planned, ends.every(kind), times)
     return found
+
+
+def around_steps(seen: Observation, ends: EpochEnds) -> tuple[int, float] | None:
+    """The steps of a plain run, and the seconds of what comes between and after them, as far as it was seen.
+    None where the length of a run is not known, or the end of an epoch is still to come.
+    """
+    ends = with_observed(ends, seen)
+    steps = None if ends.varies else ends.script_steps
+    length = length_of(seen, steps, ends.turns_every, planned=ends.planned_steps)
+    if length.steps is None or (length.epoch_steps is not None and not turns_seen(ends, length)):
+        return None
+    between = between_of(ends, BASELINE, length.steps)
+    tail = tail_of(ends, BASELINE, between)
+    parts = [between_part(tuple(between.values()), length.steps, True)]
+    parts += [tail.part()] if tail is not None else []
+    return length.steps, sum(part.before.value for part in parts)
 
 
 def turns_seen(ends: EpochEnds, length: RunLength) -> bool:

@@ -243,7 +243,7 @@ def _start(seen: Measured) -> tuple[ForecastPart, Span]:
     plain, planned = ([one.script_start for one in side] for side in (seen.plain, seen.planned))
     leads = [several([(one.lead_seconds,) for one in side], 1.0) for side in (seen.plain, seen.planned)]
     if min(*plain, *planned) <= 0:
-        before = after = around(seen.start_seconds, SEEN_ONCE)
+        before = after = around(max(0.0, seen.start_seconds - _own(seen.plain)), SEEN_ONCE)
         saved = NOTHING
     else:
         logs = [math.log(one) for one in plain]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..bench.comparing.decisions import is_slower
 from ..inside.techniques.exclusion import Catalog, Exclusion
 from ..records.plan import BASELINE, Plan
 from ..records.reasons import WhyNot
@@ -41,9 +42,12 @@ def with_starts(
         return BASELINE
     for candidate in steadying if found != settled else ():
         name = candidate.technique.name
-        if name not in found.techniques and not isinstance(candidate.fitting(found, catalog), Exclusion):
-            found = found.adding(name, candidate.options[0])
-            comparisons.leave_out(name, WhyNot("before the start"))
+        slower = any(row.technique == name and is_slower(row.ratio) for row in comparisons.tried)
+        if slower or name in found.techniques or isinstance(candidate.fitting(found, catalog), Exclusion):
+            continue
+        found = found.adding(name, candidate.options[0])
+        comparisons.left_out = [row for row in comparisons.left_out if row.technique != name]
+        comparisons.leave_out(name, WhyNot("before the start"))
     return found
 
 

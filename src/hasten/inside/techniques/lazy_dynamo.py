@@ -7,8 +7,8 @@ are made.
 
 When it helps: runs are short, a minute or two: tutorials, tests, searches for hyperparameters, one process
 per trial. It saves the same time in every run, and nothing in a step. When it hurts: the heap is smaller, and
-glibc's allocator may give memory back after each step and take it again. ``malloc`` prevents that, so a tune
-puts both in its plans. If the script or a library imports the compiler itself, it has no effect.
+glibc's allocator may give memory back after each step and take it again. ``malloc`` prevents that, and a tune
+tries both together. If the script or a library imports the compiler itself, it has no effect.
 
 Source: https://github.com/pytorch/pytorch/blob/main/torch/_compile.py
 """

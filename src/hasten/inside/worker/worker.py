@@ -53,7 +53,7 @@ class Worker:
         self._script_began = clock()
         self._first_step_seconds = self._start_seconds = 0.0  # the latter without techniques' set-up
         self._own_seconds = own_seconds  # to import what a run under the plan needs
-        self._steps = self._forking = 0  # the latter: the process that forked last
+        self._steps, self._forking = 0, 0  # taken so far; the process that forked last
         self._seams = Seams(self._watching_failed)
         self._instruments: Instruments | None = None
         self._plan: PlanInForce | None = None  # once torch was imported
