@@ -232,6 +232,7 @@ def test_a_run_is_its_start_its_steps_what_is_around_them_and_what_hasten_takes(
     planned = 0.2 + 0.2 + 0.3 + 1.0 + 0.4 + 100 * 0.06 + 3.0
     assert found.log_ratios == pytest.approx([math.log(planned / plain)] * 6)
     assert found.parts == ("start",)
+    assert found.steps_share == pytest.approx(6.0 / planned)
     assert found.step_log_ratios == pytest.approx([math.log(0.06 / 0.05)] * 6)
 
 

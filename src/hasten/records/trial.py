@@ -100,6 +100,7 @@ class Trial:
     looks: tuple[float, ...] = ()  # processes of b alone: log(each one's seconds a sample / the usual one's)
     looks_most: int = 0  # how many there could have been
     claims: int = 1  # of a confirmation: how many claims are at stake, of which one is made
+    steps_share: float = 1.0  # of the time that was compared: a slow process is slow in its steps
     cut_short: bool = False  # the budget ended during it; if that is the failure, b itself did not fail
     processes_a: tuple[SeenProcess, ...] = ()  # one per pair, if processes were compared
     processes_b: tuple[SeenProcess, ...] = ()

@@ -13,6 +13,7 @@ from ..bench.comparing.decisions import (
     is_gain,
     is_slower,
     margin,
+    slow_in,
     with_slow,
 )
 from ..bench.comparing.epoch_ends import EpochEnds
@@ -159,7 +160,8 @@ def may_be_claimed(confirmation: Trial) -> bool:
     """Whether it shows a gain."""
     if confirmation.failure is not None:
         return False
-    return is_gain(confirmation.log_ratios, confirmation.looks, confirmation.claims)
+    slow = slow_in(confirmation.steps_share)
+    return is_gain(confirmation.log_ratios, confirmation.looks, confirmation.claims, slow)
 
 
 def _script_steps(found: Found) -> int | None:

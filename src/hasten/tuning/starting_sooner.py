@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from ..bench.comparing.decisions import CLAIM_LEAST_SPEEDUP, ONE_IN, SLOW, Effort, is_slower
+from ..bench.comparing.decisions import CLAIM_LEAST_SPEEDUP, ONE_IN, Effort, is_slower, slow_in
 from ..bench.comparing.epoch_ends import EpochEnds
 from ..bench.comparing.statistics import interval
 from ..inside.techniques.catalog import CATALOG
@@ -57,22 +57,24 @@ class PlannedRun:
         """Whether a shorter start can come to a claim: all that it saves of a run is more than what one needs
         where nothing scatters.
         """
-        whole = self.start_seconds + (self.steps - 1) * step_seconds + self.around
+        whole = self.start_seconds + self._steps(step_seconds) + self.around
         left = whole - _MOST_SAVED * self.start_seconds + self.command_seconds
-        return math.log(whole / left) > math.log(CLAIM_LEAST_SPEEDUP) + SLOW / ONE_IN
+        unseen = slow_in(self._steps(step_seconds) / left) / ONE_IN
+        return math.log(whole / left) > math.log(CLAIM_LEAST_SPEEDUP) + unseen
 
     def over_runs(self, trial: Trial) -> Trial:
         """``trial``, whose processes trained some steps, as if they had trained the whole run. Processes of a
         pair start side by side, so each takes longer than alone: their ratio counts.
         """
-        usual = self._usual_start(trial)
-        ratios = tuple(
-            math.log(self._planned(b, usual * b.script_start / a.script_start) / self._plain(a, usual))
-            for a, b in zip(trial.processes_a, trial.processes_b, strict=True)
-        )
+        usual, pairs = self._usual_start(trial), [*zip(trial.processes_a, trial.processes_b, strict=True)]
+        before = [self._plain(a, usual) for a, _ in pairs]
+        after = [self._planned(b, usual * b.script_start / a.script_start) for a, b in pairs]
+        ratios = tuple(math.log(planned / plain) for plain, planned in zip(before, after, strict=True))
+        in_steps = (self._steps(b.step_seconds) / whole for (_, b), whole in zip(pairs, after, strict=True))
         return replace(
             trial,
             parts=(START,),
+            steps_share=max(in_steps),
             log_ratios=ratios,
             ratio=interval(ratios, "pairs"),
             step_log_ratios=trial.log_ratios,
@@ -84,10 +86,14 @@ class PlannedRun:
         return min(alone, together) if alone > 0 else together
 
     def _plain(self, one: SeenProcess, start: float) -> float:
-        return start + one.lead_seconds + (self.steps - 1) * one.step_seconds + self.around
+        return start + one.lead_seconds + self._steps(one.step_seconds) + self.around
 
     def _planned(self, one: SeenProcess, start: float) -> float:
         return self.command_seconds + one.own_seconds + one.setup_seconds + self._plain(one, start)
+
+    def _steps(self, each: float) -> float:
+        """Seconds of all but the first, which belongs to the start."""
+        return (self.steps - 1) * each
 
 
 @dataclass(frozen=True)

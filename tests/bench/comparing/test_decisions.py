@@ -34,6 +34,7 @@ from hasten.bench.comparing.decisions import (
     lost_at_once,
     margin,
     shows_slow,
+    slow_in,
     tells,
     worth_looking,
 )
@@ -311,3 +312,13 @@ def test_what_gained_once_is_given_up_less_easily(low: float) -> None:
     ratio = Ratio(low * 1.1, low, low * 1.2, 5, "pairs")
     assert excludes_gain(ratio, proven=False) == (low >= CLEAR_BELOW)
     assert excludes_gain(ratio, proven=True) == (low >= KEEP_BELOW)
+
+
+def test_a_slow_process_is_slow_in_its_steps_alone() -> None:
+    """22 s instead of 14 for the steps of a run of 28 s: 36 instead of 28."""
+    assert slow_in(1.0) == pytest.approx(SLOW)
+    assert slow_in(0.0) == 0.0
+    assert slow_in(0.5) == pytest.approx(math.log(36 / 28))
+    logs = [math.log(1 / 1.045)] * 6
+    assert not is_gain(logs)
+    assert is_gain(logs, slow=slow_in(0.5))

@@ -135,15 +135,18 @@ ONE_IN = 10  # one process in this many is assumed slow, until more were seen
 LOOKS_MOST = 20  # most processes under the plan started alone: more add little
 
 
-def is_gain(log_ratios: Sequence[float], looks: Sequence[float] = (), claims: int = 1) -> bool:
+def is_gain(
+    log_ratios: Sequence[float], looks: Sequence[float] = (), claims: int = 1, slow: float = SLOW
+) -> bool:
     """Whether a gain may be claimed: the 99% one-sided lower bound of the speedup is above 1.01, even if one
     in ten processes under the plan were slow; if more were seen, one in that many. 99.5% if two ``claims``
     are at stake.
 
     ``log_ratios``: one value per pair of fresh processes, from measurements that chose nothing. ``looks``:
-    for additional processes under the plan, the logarithm of each one's time over the usual one's.
+    for additional processes under the plan, the logarithm of each one's time over the usual one's. ``slow``:
+    what a slow process makes of the time compared, as ``slow_in`` says.
     """
-    return margin(log_ratios, claims) > allowance(log_ratios, looks)
+    return margin(log_ratios, claims) > allowance(log_ratios, looks, slow)
 
 
 def margin(log_ratios: Sequence[float], claims: int = 1) -> float:
@@ -160,7 +163,14 @@ def _two_sided(claims: int) -> float:
     return 1 - 2 * (1 - CLAIM_CONFIDENCE) / claims
 
 
-def allowance(log_ratios: Sequence[float], looks: Sequence[float] = ()) -> float:
+def slow_in(share: float) -> float:
+    """What a slow process makes of a time, as a logarithm, of which its steps are this share: the rest is as
+    usual.
+    """
+    return math.log1p(share * math.expm1(SLOW))
+
+
+def allowance(log_ratios: Sequence[float], looks: Sequence[float] = (), slow: float = SLOW) -> float:
     """What slow processes under the plan add to the mean log ratio, beyond what the pairs show.
 
     As if one in ten were slow or, if more were seen, the next one: the rule of succession. If a pair was slow
@@ -168,7 +178,7 @@ def allowance(log_ratios: Sequence[float], looks: Sequence[float] = ()) -> float
     """
     if shows_slow(log_ratios):
         return 0.0
-    return (SLOW + sum(filter(is_slow, looks))) / reckoned(len(log_ratios) + len(looks))
+    return (slow + sum(filter(is_slow, looks))) / reckoned(len(log_ratios) + len(looks))
 
 
 def reckoned(seen: int) -> int:
