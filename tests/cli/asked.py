@@ -21,7 +21,6 @@ def asked_by(monkeypatch: pytest.MonkeyPatch, *words: str) -> TuneRequest:
 
     monkeypatch.setattr(pipeline, "tune", seen)
     arguments = parse(["tune", *words, "train.py"])
-    arguments.began = 0.0
     with pytest.raises(Refusal, match="seen"):
         arguments.verb.execute(arguments)
     (request,) = asked

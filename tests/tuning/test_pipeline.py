@@ -76,6 +76,7 @@ class Paper:
     idle: str = ""  # has no effect in fresh processes
     breaks: str = ""  # fails in fresh processes
     slows_steps: float = 1.0  # a start that is shorter
+    own_start: float | None = 0.3  # seconds that hasten takes for itself
     stretches_fail: str = ""  # by which a confirmation over whole stretches fails
     watched_on: list[WatchOn] = field(default_factory=list)
     granted: list[float] = field(default_factory=list)  # seconds for each comparison of the search
@@ -223,6 +224,7 @@ def on_paper(monkeypatch: pytest.MonkeyPatch) -> Paper:
     monkeypatch.setattr(pipeline, "before_tuning", lambda *_: [])
     monkeypatch.setattr(pipeline, "while_tuning", lambda *_: [])
     monkeypatch.setattr(pipeline, "observe", made.observe)
+    monkeypatch.setattr(pipeline, "own_start", lambda: made.own_start)
     monkeypatch.setattr(pipeline, "ScriptBench", made.bench)
     monkeypatch.setattr(accuracy, "guard", made.guard)
     monkeypatch.setattr(accuracy, "each_alone", made.each_alone)

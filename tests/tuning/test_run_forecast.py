@@ -62,13 +62,12 @@ def test_what_hasten_takes_before_the_script_is_no_part_of_a_plain_start() -> No
     seen = replace(
         SEEN,
         plain=tuple(replace(one, own_seconds=own) for one in PLAIN),
-        planned=tuple(replace(one, own_seconds=own) for one in PLANNED),
-        command_seconds=0.2,
+        planned=tuple(replace(one, own_seconds=own + 0.1) for one in PLANNED),
+        own_start=0.4,
     )
-    found, usual = told(seen), told(replace(SEEN, command_seconds=0.2))
+    found, usual = told(seen), told(replace(SEEN, own_start=0.4))
     assert found.before.value == pytest.approx(usual.before.value - own)
-    assert found.after.value == pytest.approx(usual.after.value)
-    assert part(found, "hasten")[1].value == pytest.approx(0.5)
+    assert part(found, "hasten")[1].value == pytest.approx(0.4 + 0.1)
     assert part(found, "start")[0].value == pytest.approx(2.7)
 
 
@@ -147,13 +146,13 @@ def test_a_start_that_may_be_slower_by_chance_is_not_told() -> None:
 
 
 def test_the_start_of_our_own_command_counts() -> None:
-    found, usual = told(replace(SEEN, command_seconds=0.4)), told(SEEN)
+    found, usual = told(replace(SEEN, own_start=0.4)), told(SEEN)
     assert found.before == usual.before
     assert found.after.value == pytest.approx(usual.after.value + 0.4)
     assert found.saved.value == pytest.approx(usual.saved.value - 0.4)
     assert found.slower_start == 0.0
     assert part(found, "hasten")[1].value == 0.4
-    epoch = told(replace(SEEN, command_seconds=0.4, length=RunLength(None, 200, "loader")))
+    epoch = told(replace(SEEN, own_start=0.4, length=RunLength(None, 200, "loader")))
     assert "hasten" not in [one.name for one in epoch.parts]
     assert epoch.once[0].name == "hasten"
 
@@ -367,7 +366,7 @@ def measured(draw: st.DrawFn) -> Measured:
         tail=draw(
             st.none() | st.builds(Tail, endings, st.builds(Ends, draws, draws), st.floats(-10.0, 10.0))
         ),
-        command_seconds=draw(st.floats(0.0, 10.0)),
+        own_start=draw(st.floats(0.0, 10.0)),
     )
 
 

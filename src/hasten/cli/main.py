@@ -5,7 +5,6 @@ code.
 from __future__ import annotations
 
 import sys
-import time
 import traceback
 from types import SimpleNamespace, TracebackType
 
@@ -31,11 +30,9 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _carried_out(argv: list[str] | None) -> int:
-    began = time.monotonic()
     arguments = SimpleNamespace(debug=False, verb=None)
     try:
         arguments = _parse(argv)
-        arguments.began = began
         require_folder()
         _check_json_target(arguments)
         code = int(arguments.verb.execute(arguments))

@@ -90,7 +90,6 @@ def execute(arguments: SimpleNamespace) -> int:
         nproc=arguments.nproc_per_node,
         backend=arguments.backend or "",
         wait=arguments.wait,
-        began=arguments.began,
         only=frozenset(arguments.only),
         fresh=arguments.fresh,
         budget_most=0.0 if asked else DEFAULT_MOST,

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 
 from ..bench.comparing.quiet import Quiet
 from ..bench.comparing.steps import Rhythm
@@ -46,6 +47,7 @@ from .dividing import Allowance
 from .history import Earlier, identity_of
 from .journal import Journal
 from .keeping import Keeping, keeping_for
+from .own_start import own_start
 from .paying import ScriptLength
 from .progress import Progress
 from .recording import LoggedBench, new_journal, not_written_down, written_down
@@ -68,7 +70,7 @@ def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic
     ScriptError if it fails by itself.
     """
     machine, distribution = this_machine(), distribution_of(request.script)
-    command_seconds = time.monotonic() - request.began if request.began is not None else 0.0
+    own = cache(own_start)  # measured once, if it matters
     own_ranks = request.own_ranks(distribution, machine)  # what is impossible is refused before any waiting
     workspace = Workspace(request.script)
     prepare(workspace)
@@ -92,7 +94,7 @@ def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic
                         progress=progress,
                         budget=budget,
                         allowance=Allowance(budget, request, progress),
-                        command_seconds=None if own_ranks else command_seconds or None,
+                        own_start=(lambda: None) if own_ranks else own,
                     ).found()
                 warnings = (
                     *new_journal(journal),
@@ -108,8 +110,8 @@ def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic
                     backend=request.backend,
                     sources=sources.digests(),
                 )
-                if found.ends is not None:
-                    told = forecast_of(result, found.trial, found.ends, command_seconds)
+                if found.ends is not None and result.plan:
+                    told = forecast_of(result, found.trial, found.ends, own() or 0.0)
                     result = replace(result, forecast=told)
                 result = written_down(journal, result, workspace.journal_path)
             if result.outcome != "not-checked":
@@ -132,7 +134,7 @@ class _Tune:
     progress: Progress
     budget: Budget
     allowance: Allowance
-    command_seconds: float | None  # that hasten took before it began, if that is what a run pays
+    own_start: Callable[[], float | None]  # what a run pays for hasten itself; None if that is not known
 
     def found(self) -> Found:
         request, (facts, rhythm) = self.request, self._observed()
@@ -161,7 +163,7 @@ class _Tune:
             keeping.checked(held)
             held, trial = self._confirmed(held, logged, quiet, accuracy)
             spent = self.budget.spent
-            starting = StartingSooner(logged, accuracy, bench.ends, self.command_seconds)
+            starting = StartingSooner(logged, accuracy, bench.ends, self.own_start)
             sooner = starting.found(candidates, held, trial)
             curve = curve_of(facts, search.tried, held.plan) if request.tries(Threads.name) else None
             threads = curve and in_time(curve, logged, self.budget, self.progress.trying)

@@ -32,7 +32,6 @@ class TuneRequest:
     nproc: int | None = None  # ranks of a script that is distributed itself; None: it trains in one process
     backend: str = ""  # used instead of those that such a script names; "" for none
     wait: bool = False  # for another measurement in the same folder to end
-    began: float | None = None  # when the command started, by time.monotonic()
     only: frozenset[str] = frozenset()  # the techniques to try; empty: all
     fresh: bool = False  # use nothing that earlier tunes measured
     budget_most: float = 0.0

@@ -19,10 +19,10 @@ from .run_paces import EVEN, Paces, paces_of
 
 
 def forecast_of(
-    result: TuneResult, trial: Trial | None, ends: EpochEnds, command_seconds: float = 0.0
+    result: TuneResult, trial: Trial | None, ends: EpochEnds, own_start: float = 0.0
 ) -> RunForecast | None:
-    """``trial``: the confirmation. ``command_seconds``: what our own command took before it began, which
-    ``hasten run`` takes, too. None if nothing is claimed, or the processes reported too little.
+    """``trial``: the confirmation. ``own_start``: seconds that ``hasten run`` takes for itself. None if
+    nothing is claimed, or the processes reported too little.
     """
     seen = result.observation
     ratio = result.steps_ratio if result.parts else result.ratio
@@ -47,7 +47,7 @@ def forecast_of(
             turns_seen=turns_seen(ends, length),
             tail=tail_of(ends, result.plan, between) if length.steps else None,
             paces=EVEN if slower else later_paces(ends, result.plan, trial, ratio),
-            command_seconds=command_seconds,
+            own_start=own_start,
             slower=slower,
         ),
         result.tune_seconds,

@@ -71,14 +71,16 @@ class Measured:
     tail: Tail | None = None
     paces: Paces = EVEN
     of_stretches: bool = False
-    command_seconds: float = 0.0  # that hasten's own command takes before it starts the script's process
+    own_start: float = 0.0  # that ``hasten run`` takes for itself, under a plan with next to nothing in it
     lasting_seconds: float = 0.0  # part of the set-up that only the first run on this machine pays
     slower: Sequence[Slower] = ()
 
     @property
     def hasten_seconds(self) -> float:
-        """That a run under the plan takes before the script begins, and a plain one does not."""
-        return self.command_seconds + _own(self.planned)
+        """That a run under the plan takes before the script begins, and a plain one does not: that, and what
+        the plan's own techniques are imported in.
+        """
+        return self.own_start + max(0.0, _own(self.planned) - _own(self.plain))
 
     def ratio_of_means(self) -> Ratio:
         """Like the claim, but for mean steps, which a run takes: the claim is for median ones."""

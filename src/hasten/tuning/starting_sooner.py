@@ -13,7 +13,7 @@ runs: each may use a twentieth of the error of one.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -45,20 +45,20 @@ _MOST_SAVED = 0.6  # of a start; seen, 0.55
 class PlannedRun:
     """A run with these arguments: so many ``steps``, and the seconds of what is ``around`` them, between and
     after. ``start_seconds``: of a plain process that started alone, to its first step's end.
-    ``command_seconds``: what hasten's own command takes before it starts the script's process.
+    ``own_start``: what ``hasten run`` takes for itself, under a plan with next to nothing in it.
     """
 
     steps: int
     around: float
     start_seconds: float
-    command_seconds: float
+    own_start: float
 
     def may_gain(self, step_seconds: float) -> bool:
         """Whether a shorter start can come to a claim: all that it saves of a run is more than what one needs
         where nothing scatters.
         """
         whole = self.start_seconds + self._steps(step_seconds) + self.around
-        left = whole - _MOST_SAVED * self.start_seconds + self.command_seconds
+        left = whole - _MOST_SAVED * self.start_seconds + self.own_start
         unseen = slow_in(self._steps(step_seconds) / left) / ONE_IN
         return math.log(whole / left) > math.log(CLAIM_LEAST_SPEEDUP) + unseen
 
@@ -68,7 +68,7 @@ class PlannedRun:
         """
         usual, pairs = self._usual_start(trial), [*zip(trial.processes_a, trial.processes_b, strict=True)]
         before = [self._plain(a, usual) for a, _ in pairs]
-        after = [self._planned(b, usual * b.script_start / a.script_start) for a, b in pairs]
+        after = [self._planned(a, b, usual * b.script_start / a.script_start) for a, b in pairs]
         ratios = tuple(math.log(planned / plain) for plain, planned in zip(before, after, strict=True))
         in_steps = (self._steps(b.step_seconds) / whole for (_, b), whole in zip(pairs, after, strict=True))
         return replace(
@@ -88,8 +88,9 @@ class PlannedRun:
     def _plain(self, one: SeenProcess, start: float) -> float:
         return start + one.lead_seconds + self._steps(one.step_seconds) + self.around
 
-    def _planned(self, one: SeenProcess, start: float) -> float:
-        return self.command_seconds + one.own_seconds + one.setup_seconds + self._plain(one, start)
+    def _planned(self, a: SeenProcess, b: SeenProcess, start: float) -> float:
+        own = self.own_start + max(0.0, b.own_seconds - a.own_seconds)  # to import the plan's techniques
+        return own + b.setup_seconds + self._plain(b, start)
 
     def _steps(self, each: float) -> float:
         """Seconds of all but the first, which belongs to the start."""
@@ -98,14 +99,14 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class StartingSooner:
-    """``command_seconds``: as in ``PlannedRun``; None if it is not known, or ranks are timed: then nothing is
+    """``own_start``: as in ``PlannedRun``; None if it is not known, or ranks are timed: then nothing is
     claimed of a run.
     """
 
     bench: LoggedBench
     accuracy: Accuracy
     ends: EpochEnds
-    command_seconds: float | None
+    own_start: Callable[[], float | None]
 
     def found(self, candidates: Sequence[Candidate], rest: Held, trial: Trial | None) -> Sooner | None:
         """None if there is nothing to try, or no time; if a run is not known to be so short that its start
@@ -137,9 +138,8 @@ class StartingSooner:
         """As it is known by now."""
         seen = self.accuracy.facts.observation
         known = around_steps(seen, self.ends)
-        if known is None or self.command_seconds is None:
-            return None
-        return PlannedRun(*known, seen.start_seconds, self.command_seconds)
+        own = self.own_start() if known is not None else None
+        return PlannedRun(*known, seen.start_seconds, own) if known is not None and own is not None else None
 
     def _confirmed(self, plan: Plan) -> Trial | None:
         """None if nothing in the plan shortens the start, or there is no time for it."""
