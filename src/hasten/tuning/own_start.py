@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import hasten
+from ..inside.package import PACKAGE
 
 _TIMES = 2  # of which the shorter one counts: other programs only make one longer
 _MOST_SECONDS = 30.0
@@ -31,8 +31,7 @@ def own_start() -> float | None:
 
 def _seconds(words: Sequence[str], folder: str) -> float:
     """Of a run in the folder. Raises OSError, SubprocessError."""
-    package = str(Path(hasten.__file__).parent.parent)
-    path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
+    path = os.pathsep.join(filter(None, (os.path.dirname(PACKAGE), os.environ.get("PYTHONPATH"))))
     taken = []
     for _ in range(_TIMES):
         began = time.monotonic()
