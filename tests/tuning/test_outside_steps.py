@@ -564,3 +564,10 @@ def test_what_steadies_comes_back_with_a_start_that_joined_after_it_was_judged(e
     assert found == (plan_of("a", "b", "early", "steady") if early < 1 else plan_of("a", "b"))
     told = {"steady": "kept: it was measured before the start was shortened, which may change what it gains"}
     assert why_not(search) == (told if early < 1 else {})
+
+
+def test_what_steadies_but_was_slower_does_not_come_back() -> None:
+    search = search_over(ScriptedBench({"early": 0.6, "a": 0.8, "b": 0.8, "steady": 1.1}))
+    joint = [candidate(name, jointly=True) for name in ("a", "b")]
+    found = search.run([candidate("steady", steadies=True), of("early", "start"), *joint])
+    assert found == plan_of("a", "b", "early")

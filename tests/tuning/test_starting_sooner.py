@@ -15,7 +15,7 @@ from hasten.plans.files import read_plan
 from hasten.records.plan import BASELINE
 from hasten.records.result import TuneResult
 from hasten.records.run_forecast import SeenProcess
-from hasten.records.trial import Trial
+from hasten.records.trial import Ratio, Trial
 from hasten.report.conclusion import conclusion_words
 from hasten.report.console import open_console
 from hasten.report.machine_readable import tune_json
@@ -24,10 +24,12 @@ from hasten.report.reasons import reason_words, why_not_words
 from hasten.report.terminal import print_tune
 from hasten.scripts.workspace import Workspace, find_script
 from hasten.tuning.candidate import Candidate
+from hasten.tuning.conclusion import Found, conclude
 from hasten.tuning.history import past_tunes
 from hasten.tuning.pipeline import tune
+from hasten.tuning.resolution import resolution_of_search
 from hasten.tuning.starting_sooner import PlannedRun, judged, together
-from tests.bench.made_up import observation, trial, unchecked
+from tests.bench.made_up import facts, observation, trial, unchecked, verdict
 from tests.tuning.test_pipeline import PLAN_PATH, Paper, paper, plan_of, request
 
 __all__ = ["paper"]
@@ -213,6 +215,23 @@ def test_what_the_guard_stops_is_told_and_not_advised(paper: Paper, stops: str) 
     assert "lazy_dynamo" not in {row.technique for row in result.refused}
 
 
+@pytest.mark.attack("truth")
+def test_where_the_guard_leaves_nothing_that_starts_sooner_nothing_is_confirmed(paper: Paper) -> None:
+    paper.effects = EFFECTS
+    paper.allowed = lambda plan: not plan.techniques.keys() & EFFECTS.keys()
+    result = tuned(paper, budget=400.0)
+    assert (result.outcome, paper.confirmed) == ("no-gain", [])
+
+
+@pytest.mark.attack("truth")
+def test_what_the_guard_has_stopped_gets_no_second_try(paper: Paper) -> None:
+    paper.effects, paper.breaks = {**EFFECTS, "frozen_imports": 0.3, "bf16": 0.7}, "bf16"
+    paper.allowed = lambda plan: "lazy_dynamo" not in plan.techniques
+    result = tuned(paper, budget=400.0)
+    assert set(result.plan.techniques) == {"frozen_imports", "malloc"}
+    assert ["lazy_dynamo" in plan.techniques for plan, *_ in paper.guarded].count(True) == 1
+
+
 # ---- the arithmetic
 RUN = PlannedRun(steps=101, around=3.0, start_seconds=2.2, own_start=0.4)
 A = SeenProcess(2.4, 0.05, lead_seconds=0.5, own_seconds=0.2)
@@ -266,6 +285,22 @@ def test_each_result_has_its_words(told: Trial, words: str) -> None:
     row, _ = judged(told, replace(RUN, around=0.0))
     assert reason_words(row.reason) == f"{words}: lazy_dynamo, frozen_imports, malloc"
     assert row.kept is (words == "a gain over a run of this length")
+
+
+def test_a_run_pays_for_no_set_up_in_addition() -> None:
+    steps = of_processes(A, replace(B, step_seconds=0.03), setup_seconds=0.3)
+    of_run = RUN.over_runs(of_processes(A, EVEN, setup_seconds=0.3))
+    for found, is_told in ((steps, True), (of_run, False)):
+        result = conclude(Found(facts(), 100.0, verdict=verdict(), trial=found))
+        assert result.outcome == "gain"
+        assert (result.breakeven_steps is not None) is is_told
+
+
+def test_a_row_of_runs_says_nothing_of_what_a_search_could_tell() -> None:
+    row, _ = judged(of_processes(A, replace(EVEN, start_seconds=2.0), spread=0.01), RUN)
+    row = replace(row, ratio=Ratio(1.0, 0.95, 1.05, 5, "pairs"))
+    assert resolution_of_search([row], None) is None
+    assert resolution_of_search([replace(row, method="pairs")], None) is not None
 
 
 def test_a_start_that_is_not_known_is_not_saved_whole() -> None:
