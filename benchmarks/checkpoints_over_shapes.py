@@ -37,6 +37,7 @@ import torch._dynamo  # before processes are forked, which each need it
 from hasten.inside.checkpoints import store
 from hasten.inside.checkpoints.image import Restoring
 from hasten.inside.job import Job
+from hasten.inside.worker.start_times import StartTimes
 from hasten.inside.worker.worker import Worker
 from hasten.machine import this_machine
 from hasten.plans.files import SavedPlan, changed
@@ -177,7 +178,7 @@ def run(script: Path, folder: str, name: str, how: How) -> None:
     asked = RunCheckpoints(f"{folder}/kept", every_steps=EVERY, keep=1000, seed=1)
     code = 1
     try:
-        Worker(Job((str(script),), MACHINE, plan=how.plan, checkpoints=asked), time.time()).run()
+        Worker(Job((str(script),), MACHINE, plan=how.plan, checkpoints=asked), StartTimes(time.time())).run()
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)

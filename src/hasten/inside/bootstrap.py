@@ -42,6 +42,7 @@ if __name__ == "__main__":
     from hasten.inside.job import VARIABLE, Job
     from hasten.inside.techniques.catalog import CATALOG
     from hasten.inside.worker import names
+    from hasten.inside.worker.start_times import StartTimes
     from hasten.inside.worker.terminal_size import tell_size
     from hasten.inside.worker.worker import Worker
     from hasten.records.codec import from_json
@@ -57,4 +58,4 @@ if __name__ == "__main__":
     names.remember(BEFORE)
     sys.path[:] = path
     tell_size(job.terminal)
-    Worker(job, started, own_seconds).run()
+    Worker(job, StartTimes(started, own_seconds)).run()

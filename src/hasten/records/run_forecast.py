@@ -63,10 +63,10 @@ class RunLength:
 
 
 PartName = Literal["hasten", "start", "steps", "later steps", "epoch ends", "tail", "set-up"]
-"""Parts of a run. "hasten": its own, before the script begins. "start": to steady steps. "later
-steps": what these take longer than the first hundreds, for which "steps" stands. "epoch ends": what comes
-between steps, within an epoch or between two: evaluation, saving, the wait for a first batch. "tail": what
-comes after the last step: a last evaluation, saving, the end of the process.
+"""Parts of a run. "hasten": what it takes for itself before the script begins. "start": to steady steps.
+"later steps": what these take longer than the first hundreds, for which "steps" stands. "epoch ends": what
+comes between steps, within an epoch or between two: evaluation, saving, the wait for a first batch. "tail":
+what comes after the last step: a last evaluation, saving, the end of the process.
 """
 
 Assumed = Literal[

@@ -71,6 +71,8 @@ def _over_words(reason: Reason) -> str:
         return " in the time to the first step"
     if reason.parts == ("start", "steps"):
         return " over a run of this length"
+    if reason.parts == ("steps",):
+        return ""
     if reason.late:
         return f" from about step {reason.late:,} on"
     return f" over whole stretches of the run, {parts_words(reason.parts)} included" if reason.parts else ""

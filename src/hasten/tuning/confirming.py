@@ -101,7 +101,7 @@ def without_evaluations(verdict: GuardVerdict | None, claimed: Plan) -> GuardVer
 
 
 def _why(name: str, whole: Trial | None) -> Reason:
-    parts = tuple(part for part in CATALOG[name].parts if part != "steps")
+    parts = CATALOG[name].parts
     if whole is None or too_early(whole):
         return Reason("not measured", "left out", parts=parts)
     if whole.failure is not None:

@@ -173,9 +173,8 @@ def judged(trial: Trial, run: PlannedRun) -> tuple[Tried, Trial]:
         trial = run.over_runs(trial)
     kept = may_be_claimed(trial)
     found, decision = _found(trial, failed, kept)
-    reason = Reason(
-        found, decision, trial.failure or "", names=tuple(trial.b.techniques), parts=(START, "steps")
-    )
+    over = (START, "steps") if trial.parts else ("steps",)
+    reason = Reason(found, decision, trial.failure or "", names=tuple(trial.b.techniques), parts=over)
     row = Tried(
         technique=START,
         settings={},

@@ -87,9 +87,10 @@ def run_forked(job: Job, folder: Path) -> Ended:
 
 
 def _work(job: Job) -> None:
+    from hasten.inside.worker.start_times import StartTimes
     from hasten.inside.worker.worker import Worker
 
-    Worker(job, time.time()).run()
+    Worker(job, StartTimes(time.time())).run()
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from contextlib import suppress
 from types import ModuleType
 
@@ -38,6 +37,7 @@ from .plan_in_force import PlanInForce
 from .run_script import die_as_python_does, run_to_the_end, show_as_python_does
 from .run_summary import Summarizer
 from .shifted_clocks import Clocks
+from .start_times import StartTimes
 from .traces import trace_of
 from .training_thread import TrainingThread
 from .turn import Turn
@@ -47,13 +47,11 @@ from .under_plan import UnderPlan
 class Worker:
     """One run of the script. Does not use torch before the script imports it."""
 
-    def __init__(self, job: Job, started: float, own_seconds: float = 0.0) -> None:
+    def __init__(self, job: Job, start: StartTimes) -> None:
         self._job = job
-        self._started = started
+        self._start = start
         self._script_began = clock()
-        self._first_step_seconds = self._start_seconds = 0.0  # the latter without techniques' set-up
-        self._own_seconds = own_seconds  # to import what a run under the plan needs
-        self._steps, self._forking = 0, 0  # taken so far; the process that forked last
+        self._steps = 0
         self._seams = Seams(self._watching_failed)
         self._instruments: Instruments | None = None
         self._plan: PlanInForce | None = None  # once torch was imported
@@ -62,6 +60,7 @@ class Worker:
         self._under_plan = UnderPlan(job, self._summarizer)
         self._run_watch: RunWatch | None = None
         self._own_tune: LiveTune | None = None
+        self._forking = 0  # the process that forked last
         self._clocks, self._turn = Clocks(), Turn(job.turn)
         self._thread = TrainingThread()
         self._sources = SourceFiles(job.argv[0], job.module)
@@ -236,9 +235,8 @@ class Worker:
         self._steps += 1
         self._in_force().step_ended(self._steps)
         if self._steps == 1:
-            self._first_step_seconds = time.time() - self._started - self._turn.waited
-            spared = self._seen().switchboard.spared_seconds
-            self._start_seconds = max(0.0, self._first_step_seconds + spared - self._set_up_seconds())
+            spared = instruments.switchboard.spared_seconds
+            self._start.first_step_ended(self._turn.waited, self._set_up_seconds(), spared)
             instruments.training_begins()
         if self._job.rehearsal and os.path.exists(os.path.join(self._job.rehearsal, AHEAD)):
             self._clocks.step_ended()
@@ -291,11 +289,11 @@ class Worker:
     def _proofs(self) -> messages.Proofs:
         board = self._seen().switchboard
         set_up, spared = self._set_up_seconds(), board.spared_seconds
-        proofs, own = tuple(board.proofs()), self._own_seconds
-        return messages.Proofs(proofs, set_up, self._start_seconds, spared, own)
+        start, own = self._start.without_set_up, self._start.own_seconds
+        return messages.Proofs(tuple(board.proofs()), set_up, start, spared, own)
 
     def _set_up_seconds(self) -> float:
         return self._in_force().setup_seconds + self._seen().switchboard.seconds_in_steps()
 
     def _observe(self, over: str = "") -> Observation:
-        return self._seen().observation(self._steps, self._first_step_seconds, self._metrics, over)
+        return self._seen().observation(self._steps, self._start.to_first_step, self._metrics, over)
