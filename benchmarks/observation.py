@@ -22,7 +22,7 @@ from typing import Any
 from hasten.bench.comparing.statistics import interval
 from hasten.examples import path
 from hasten.inside.job import Job
-from hasten.inside.observing.observer import RawStep
+from hasten.inside.observing.raw_step import RawStep
 from hasten.inside.seams import Seams
 from hasten.inside.worker.instruments import Instruments
 from hasten.machine import this_machine

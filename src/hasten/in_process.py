@@ -11,7 +11,8 @@ from typing import TypeVar
 
 from .errors import PlanError
 from .inside.observing.hooks import Hooks
-from .inside.observing.observer import Observer, RawStep
+from .inside.observing.observer import Observer
+from .inside.observing.raw_step import RawStep
 from .inside.seams import Seams
 from .inside.switch import Switchboard
 from .inside.techniques.catalog import CATALOG

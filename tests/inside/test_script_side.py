@@ -9,7 +9,8 @@ import torch
 
 import hasten
 from hasten.inside import script_side
-from hasten.inside.observing.observer import Observer, RawStep
+from hasten.inside.observing.observer import Observer
+from hasten.inside.observing.raw_step import RawStep
 
 
 class Listener:

@@ -11,7 +11,8 @@ import torch
 
 from hasten.inside import switch as module
 from hasten.inside.observing.hooks import Hooks
-from hasten.inside.observing.observer import Observer, RawStep
+from hasten.inside.observing.observer import Observer
+from hasten.inside.observing.raw_step import RawStep
 from hasten.inside.seams import Seams
 from hasten.inside.switch import Switchboard
 from hasten.inside.techniques.base import Technique

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 from hasten.inside.observing.hooks import Hooks
-from hasten.inside.observing.observer import Observer, RawStep
+from hasten.inside.observing.observer import Observer
+from hasten.inside.observing.raw_step import RawStep
 from hasten.inside.seams import Seams
 from hasten.inside.training import Training
 
@@ -19,7 +20,8 @@ class Watch:
         self.steps: list[RawStep] = []
         self.found = 0
         self.training = Training(torch, seams, available_bytes=2**32)
-        self.hooks = Hooks(self.training, Observer(self.steps.append), self._root_found)
+        self.observer = Observer(self.steps.append)
+        self.hooks = Hooks(self.training, self.observer, self._root_found)
         self.hooks.install()
 
     def _root_found(self) -> None:

@@ -115,6 +115,8 @@ TUNABLE = (
     shape("closure_step", 150, 20, "Sequential", "SGD"),
     shape("lbfgs", 120, 200, "Sequential", "LBFGS",
           note="four forward and backward passes of the same 200 samples in each step"),
+    shape("one_update", None, 600, "Net", "LBFGS",
+          note="one step of the optimizer evaluates its closure 150 times: each evaluation counts as a step"),
     shape("frozen_network", 120, 1, "Sequential", "LBFGS",
           note="trains a picture; what is called has no trained parameter"),
     shape("adversarial_delta", 140, 16, "Sequential", "SGD", note="what is trained is added to each picture"),

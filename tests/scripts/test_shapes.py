@@ -44,6 +44,7 @@ OTHER_LOSSES = {
     "per_sample_gradients": "no backward pass has a loss",
     "lbfgs": "many losses a step; the first is printed",
     "frozen_network": "as above",
+    "one_update": "the first step has ten losses, before it is known that evaluations are many",
     "accumulation_with_remainder": "each of four losses is divided by four; their sum is printed",
     "hf_trainer_accumulation": "as above",
     "accelerate_accumulate": "as above",
@@ -57,7 +58,14 @@ OTHER_LOSSES = {
 SWITCHED = ("dataset_in_ram", "batched_fetch", "bf16", "channels_last", "fused_optimizer")
 
 ALWAYS = {
-    *("module_level", "gan_critic_steps", "lbfgs", "accumulation_with_remainder", "with_grad_scaler"),
+    *(
+        "module_level",
+        "gan_critic_steps",
+        "lbfgs",
+        "one_update",
+        "accumulation_with_remainder",
+        "with_grad_scaler",
+    ),
     *("no_dataloader", "loader_workers_fork", "with_compile", "ddp_torchrun", "cross_validation"),
     *("raw_tensors", "learning_rate_finder", "steps_in_backward", "per_sample_gradients"),
     *("hf_trainer", "lightning_trainer"),

@@ -182,6 +182,7 @@ class Observation:
     start_seconds: float  # process start to the first step's end
     metrics: Mapping[str, float] = field(default_factory=dict)  # the latest that the script reported
     step_said: bool = False  # the script itself marks where a step ends
+    steps_are_evaluations: bool = False  # of the closure that an optimizer's step gets
     uses: tuple[str, ...] = ()  # what the script already does: "autocast", "GradScaler", "compile", ...
     autocast: tuple[str, ...] = ()  # precision the script itself lowers its training passes to: "bfloat16"
     leftovers: tuple[Leftover, ...] = ()

@@ -100,6 +100,8 @@ def step_words(observation: Observation) -> str:
     """What counts as a step, what repeats, and what times are compared per."""
     if observation.step_said:
         step = "a step is what the script marks with hasten.step()"
+    elif observation.steps_are_evaluations:
+        step = "a step is one evaluation of the closure that the optimizer's step gets, as it takes many"
     elif STEPS_IN_BACKWARD in observation.uses:
         step = "a step is one backward pass, within which the optimizers step"
     elif observation.optimizers:

@@ -14,7 +14,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from ..inside.internals.modules import count_hooks
 from ..inside.observing.hooks import Hooks
-from ..inside.observing.observer import Observer, RawStep
+from ..inside.observing.observer import Observer
+from ..inside.observing.raw_step import RawStep
 from ..inside.random_state import fingerprint, rng_states, set_rng_states
 from ..inside.seams import Seams
 from ..inside.switch import Switchboard

@@ -9,7 +9,7 @@ import torch
 
 from hasten.inside.guarding.evaluation_prints import Printed
 from hasten.inside.guarding.recorder import Recorder
-from hasten.inside.observing.observer import RawStep
+from hasten.inside.observing.raw_step import RawStep
 from hasten.inside.seams import Seams
 from hasten.inside.training import Training
 

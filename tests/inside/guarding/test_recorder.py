@@ -17,7 +17,8 @@ from torch.utils.data import DataLoader, TensorDataset
 from hasten.inside.guarding.perturber import Perturber
 from hasten.inside.guarding.recorder import Recorder
 from hasten.inside.observing.hooks import Hooks
-from hasten.inside.observing.observer import Observer, RawStep
+from hasten.inside.observing.observer import Observer
+from hasten.inside.observing.raw_step import RawStep
 from hasten.inside.random_state import fingerprint
 from hasten.inside.seams import Seams
 from hasten.inside.training import Training

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from hasten.inside.observing.gpu_phases import Marks
-from hasten.inside.observing.observer import Observer, RawStep
+from hasten.inside.observing.observer import Observer
+from hasten.inside.observing.raw_step import RawStep
 
 
 class Stream:

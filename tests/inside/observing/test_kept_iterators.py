@@ -10,7 +10,8 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from hasten.inside.observing.hooks import Hooks
-from hasten.inside.observing.observer import Observer, RawStep
+from hasten.inside.observing.observer import Observer
+from hasten.inside.observing.raw_step import RawStep
 from hasten.inside.observing.timeline import Timeline, clock
 from hasten.inside.seams import Seams
 from hasten.inside.training import Training

@@ -17,8 +17,9 @@ from torch.utils.data import RandomSampler
 
 import hasten
 from hasten.inside.observing.leftovers import Waits
-from hasten.inside.observing.observer import RawStep, clock
+from hasten.inside.observing.observer import clock
 from hasten.inside.observing.place import Place
+from hasten.inside.observing.raw_step import RawStep
 from hasten.inside.observing.timeline import Timeline
 from hasten.inside.seams import Seams
 from hasten.inside.training import Training

@@ -9,7 +9,8 @@ import pytest
 
 from hasten.inside.observing import observer as module
 from hasten.inside.observing.cycles import cycle_length
-from hasten.inside.observing.observer import Observer, RawStep
+from hasten.inside.observing.observer import Observer
+from hasten.inside.observing.raw_step import RawStep
 
 
 class Clock:

@@ -12,7 +12,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from hasten.inside.observing import passes as module
 from hasten.inside.observing.hooks import Hooks
-from hasten.inside.observing.observer import Observer, RawStep
+from hasten.inside.observing.observer import Observer
+from hasten.inside.observing.raw_step import RawStep
 from hasten.inside.seams import Seams
 from hasten.inside.training import Training
 from hasten.records.plan import Plan

@@ -349,6 +349,29 @@ def test_an_early_stop_of_the_outermost_loop_is_assumed_not_to_come(tmp_path: Pa
         assert turn[1] == LOADER
 
 
+@pytest.mark.parametrize(("repetitions", "planned"), [(1, 60), (2, None)])
+def test_repetitions_around_an_early_stop_must_be_one(
+    repetitions: int, planned: int | None, tmp_path: Path
+) -> None:
+    """Experiments are often run once, in a loop that could run them several times."""
+    found = seen(
+        tmp_path,
+        """
+        def train():
+            for epoch in range(10):
+                for batch in loader:
+                    step()
+                if epoch == 1:
+                    break
+
+        for repetition in range(repetitions):
+            train()
+        """,
+        repetitions=repetitions,
+    )
+    assert planned_steps(found[7], 8, 6, 1) == planned
+
+
 class TrainerState:
     def __init__(self) -> None:
         self.max_steps, self.global_step = 100, 0

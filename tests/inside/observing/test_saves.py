@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from hasten.inside.observing.observer import Observer, RawStep
+from hasten.inside.observing.observer import Observer
+from hasten.inside.observing.raw_step import RawStep
 from hasten.inside.observing.saves import count_saves
 from hasten.inside.seams import Seams
 from hasten.inside.training import Training

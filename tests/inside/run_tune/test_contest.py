@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from hasten.inside.observing.observer import RawStep
+from hasten.inside.observing.raw_step import RawStep
 from hasten.inside.run_tune.contest import Contest, step_seconds, verdict_on
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hasten.inside.observing.observer import RawStep
+from hasten.inside.observing.raw_step import RawStep
 from hasten.inside.run_tune import live_tune
 from hasten.inside.run_tune.live_tune import LiveTune
 from hasten.inside.run_tune.promising import Trying

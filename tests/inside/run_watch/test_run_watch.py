@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from hasten.inside.job import Job, OwnGroup, Ranks
-from hasten.inside.observing.observer import RawStep
+from hasten.inside.observing.raw_step import RawStep
 from hasten.inside.run_watch.run_watch import RunWatch, watch_of
 from hasten.inside.seams import Seams
 from hasten.inside.training import Training

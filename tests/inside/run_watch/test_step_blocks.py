@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hasten.inside.observing.observer import RawStep
+from hasten.inside.observing.raw_step import RawStep
 from hasten.inside.run_watch.step_blocks import Block, Blocks, block_of, kind_of
 
 

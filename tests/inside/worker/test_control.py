@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
-from hasten.inside.observing.observer import RawStep
+from hasten.inside.observing.raw_step import RawStep
 from hasten.inside.process.wire import Hangup, Wire
 from hasten.inside.worker.control import Conversation
 from hasten.records.messages import Ended, Message, Observe, Proofs, ShowProofs, StepsDone, TrainSteps

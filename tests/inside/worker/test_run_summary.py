@@ -7,7 +7,7 @@ import time
 
 import torch
 
-from hasten.inside.observing.observer import RawStep
+from hasten.inside.observing.raw_step import RawStep
 from hasten.inside.worker.run_summary import Summarizer
 from hasten.records.codec import from_json, to_json
 from hasten.records.quality import RunSummary

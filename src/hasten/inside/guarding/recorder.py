@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...records.trace import BatchTrace, Mode, StepTrace
 from ..internals.loaders import batches_given, reads_indices
-from ..observing.observer import RawStep
+from ..observing.raw_step import RawStep
 from ..random_state import fingerprint
 from ..samples.dataset_traits import length_of
 from ..seams import Args, Call, Kwargs

@@ -3,63 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from threading import get_ident
 from typing import TYPE_CHECKING
 
 from .given_batches import GivenBatches
-from .gpu_phases import Mark, Marks, phases_between
+from .gpu_phases import Marks
 from .passes import Passes
+from .raw_step import RawStep
 from .timeline import Timeline, clock
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Observer", "RawStep", "clock"]
+__all__ = ["Observer", "clock"]
 
 
-@dataclass(slots=True)
-class RawStep:
-    """A step while it is being watched. Times in seconds; ``losses`` are numbers, or tensors to be read
-    later.
-    """
-
-    optimizer: int = 0  # which optimizer ended it: its index; -1 if there is none
-    seconds: float = 0.0
-    samples: int = 0  # from a loader; of several read in parallel, the one that gave most
-    elements: int = 0  # numbers in the tensors from this loader or, without one, into the modules
-    inputs: int = 0  # that went through the modules, if no loader gave any; 0 if unclear
-    data: float = 0.0
-    forward: float = 0.0
-    loss: float = 0.0
-    backward: float = 0.0
-    update: float = 0.0
-    forwards: int = 0
-    backwards: int = 0
-    evaluations: int = 0
-    restarts: int = 0
-    saves: int = 0
-    set_up: float = 0.0  # of ``seconds``: techniques' set-up
-    new_model: bool = False  # as in ``records.observation.Step``
-    losses: list[Tensor | float] = field(default_factory=list)
-    marks: list[Mark] = field(default_factory=list)  # where its phases begin and end on a GPU
-
-    def phases(self) -> dict[str, float]:
-        """Seconds of each, on the GPU if there are marks; what no seam sees is "other"."""
-        seconds = {
-            "data": self.data, "forward": self.forward, "loss": self.loss, "backward": self.backward,
-            "optimizer": self.update,
-        }  # fmt: skip
-        if self.marks:
-            seconds = phases_between(self.marks, self.data)
-        return {**seconds, "other": max(0.0, self.seconds - sum(seconds.values()))}
+_MANY_EVALUATIONS = 10  # of a closure in one update
 
 
 class Observer:
     """Collects one RawStep after another and passes each to ``on_step`` at the step's end.
 
     A step ends with an optimizer's step or, if the script has no optimizer or optimizers step within the
-    backward pass, with a backward pass. The time of ``on_step`` itself is in no step's time.
+    backward pass, with a backward pass. Once an update has evaluated its closure many times, as LBFGS does,
+    each evaluation is a step: a whole training may be a single update. The time of ``on_step`` itself is in
+    no step's time.
 
     Its methods run once a step, when the script's own work has filled the caches. Then fetching code from
     memory costs more than arithmetic, so they call few functions.
@@ -75,6 +43,9 @@ class Observer:
         self._in_eval_mode: dict[int, list[float]] = {}  # seconds of passes with gradients, by root
         self._update_began = self._closure_took = 0.0
         self._watched_before_update = self._updated_within = 0.0
+        self._evaluations = 0  # of its closure that this update has begun
+        self.steps_are_evaluations = False
+        self.updates_begun = self.updates_ended = self.evaluations_ended = 0
         self._first_within = -1  # the first optimizer that stepped within this backward pass
         self._pending = GivenBatches()  # not known yet whether they are trained on
         self._given = GivenBatches()  # this step trains on these
@@ -221,6 +192,11 @@ class Observer:
             self._first_within = optimizer
 
     def update_begins(self) -> None:
+        self._evaluations = 0
+        self.updates_begun += 1
+        self._update_goes_on()
+
+    def _update_goes_on(self) -> None:
         if self.marks is not None:
             self.marks("+optimizer")
         step = self._step
@@ -229,11 +205,30 @@ class Observer:
         self._closure_took = 0.0
         self._update_began = clock()
 
+    def evaluation_begins(self, optimizer: int) -> None:
+        """The closure that the optimizer's step got is called."""
+        before = self._evaluations
+        self._evaluations += 1
+        if self.said:
+            return
+        self.steps_are_evaluations = self.steps_are_evaluations or before >= _MANY_EVALUATIONS
+        if self.steps_are_evaluations and before:
+            self._update_pauses()
+            self._end_step(optimizer)
+            self._update_goes_on()
+
     def closure_took(self, seconds: float) -> None:
         """The closure that the optimizer's step got and called."""
         self._closure_took += seconds
 
     def update_ends(self, optimizer: int) -> None:
+        self._update_pauses()
+        self.updates_ended += 1
+        self.evaluations_ended += self._evaluations
+        if not self.said:
+            self._end_step(optimizer)
+
+    def _update_pauses(self) -> None:
         """A closure inside the optimizer's step is not part of the update's time."""
         step = self._step
         inside = step.data + step.forward + step.loss + step.backward - self._watched_before_update
@@ -241,8 +236,6 @@ class Observer:
         self.passes.update_ends()
         if self.marks is not None:
             self.marks("-optimizer")
-        if not self.said:
-            self._end_step(optimizer)
 
     def step_said(self) -> None:
         """The script itself marks that a step ends here; from now on nothing else ends one."""

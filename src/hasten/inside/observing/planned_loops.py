@@ -86,14 +86,15 @@ def loops_around(
         if not passed(frame):
             found[:0] = _loops_in(frame, loader, trainers, found)
         frame = frame.f_back
-    return [CUT if place and _is_cut(loop) else loop for place, loop in enumerate(found)]
+    return [CUT if _is_cut(loop, found[:place]) else loop for place, loop in enumerate(found)]
 
 
-def _is_cut(loop: Loop | str) -> bool:
-    """An inner loop that is left early goes round as often as it happens to. That the outermost goes on is
-    assumed.
+def _is_cut(loop: Loop | str, around: Around) -> bool:
+    """An inner loop that is left early goes round as often as it happens to. That the outermost of several
+    turns goes on is assumed.
     """
-    return isinstance(loop, Loop) and loop.early
+    within = any(not isinstance(one, Loop) or one.turns > 1 for one in around)
+    return within and isinstance(loop, Loop) and loop.early
 
 
 def _loops_in(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..seams import Args, Kwargs
@@ -41,7 +42,8 @@ class Updates:
             if not self._at_work and observer.in_backward:
                 self._began_within = clock()
             elif not self._at_work:
-                given = with_timed_closure(args, kwargs, observer.closure_took)
+                evaluation_begins = partial(self._evaluation_begins, optimizer)
+                given = with_timed_closure(args, kwargs, evaluation_begins, observer.closure_took)
                 observer.update_begins()
             self._at_work.append(id(optimizer))
         except Exception as error:
@@ -64,6 +66,15 @@ class Updates:
                 observer.updated_within(clock() - self._began_within, training.number_of(optimizer))
             elif not self._at_work:
                 observer.update_ends(training.number_of(optimizer))
+        except Exception as error:
+            training.seams.give_up(error)
+
+    def _evaluation_begins(self, optimizer: Optimizer) -> None:
+        training = self._training
+        if training.seams.given_up:
+            return
+        try:
+            self._observer.evaluation_begins(training.number_of(optimizer))
         except Exception as error:
             training.seams.give_up(error)
 

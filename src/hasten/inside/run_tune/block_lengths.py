@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ...records.run_tuning import RunTuning
 from ..observing.cycles import cycle_length
-from ..observing.observer import RawStep
+from ..observing.raw_step import RawStep
 from .contest import step_seconds
 
 WATCHED_STEPS = 20

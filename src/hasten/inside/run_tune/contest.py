@@ -12,7 +12,7 @@ from statistics import fmean, median, stdev
 from typing import Literal
 
 from ...records.thresholds import CLEAR_BELOW, KEEP_BELOW, SLOWER_ABOVE
-from ..observing.observer import RawStep
+from ..observing.raw_step import RawStep
 
 Verdict = Literal["", "faster", "no gain", "slower"]
 

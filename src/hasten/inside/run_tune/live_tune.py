@@ -12,7 +12,8 @@ import os
 
 from ...records.plan import BASELINE, Plan
 from ...records.run_tuning import RunTuning
-from ..observing.observer import RawStep, clock
+from ..observing.observer import clock
+from ..observing.raw_step import RawStep
 from ..switch import Switchboard
 from ..techniques.catalog import CATALOG
 from ..techniques.exclusion import against

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ...records.facts import Facts
 from ...records.plan import Plan
-from ..observing.observer import RawStep
+from ..observing.raw_step import RawStep
 
 
 class Run(Protocol):

@@ -19,7 +19,8 @@ from ...records.run_pace import WatchedRun
 from ...saying import say
 from .. import script_side
 from ..job import Job
-from ..observing.observer import RawStep, clock
+from ..observing.observer import clock
+from ..observing.raw_step import RawStep
 from ..observing.tiny_numbers import PRODUCTS, extra_seconds, tiny_averages
 from ..training import Training
 from .causes import Spell, causes, straggler, where

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from ..observing.observer import RawStep
+from ..observing.raw_step import RawStep
 
 Kind = tuple[int, int, int, int, int, int, int]
 """Optimizer, forward and backward passes, samples, size of the batch, evaluations, restarts."""

@@ -23,7 +23,7 @@ from ...records.observation import Observation, Step
 from ...records.quality import RunSummary
 from ...records.trace import StepTrace
 from ...records.trial import Proof
-from ..observing.observer import RawStep
+from ..observing.raw_step import RawStep
 from ..process.wire import Hangup, Wire
 
 Answer = Callable[[Message], Message]

@@ -23,10 +23,11 @@ from ..observing.gpu_memory import gpu_memory
 from ..observing.hooks import Hooks
 from ..observing.identify import compile_backends, describe_optimizer, describe_root, without_parts
 from ..observing.leftovers import Leftovers, Waits
-from ..observing.observer import Observer, RawStep
+from ..observing.observer import Observer
 from ..observing.place import Place
 from ..observing.planned_loops import loops_around, planned_steps
 from ..observing.processors import ProcessorsUsed
+from ..observing.raw_step import RawStep
 from ..observing.remembered import Remembered
 from ..observing.run_parts import watch_parts
 from ..observing.saves import count_saves
@@ -240,6 +241,10 @@ class Instruments:
         with suppress(Exception):  # whatever an object of the script's raises that is looked at
             loader = self.training.torch.utils.data.DataLoader
             around = loops_around(sys._getframe(1), self._place.is_passed_over, loader, run_script.__file__)
+            observer = self.observer
+            if observer.steps_are_evaluations:
+                updates = planned_steps(around, observer.updates_begun, None, 0)
+                return updates and updates * observer.evaluations_ended // observer.updates_ended
             return planned_steps(around, steps, run.epoch_steps, run.epochs)
         return None
 
@@ -273,6 +278,7 @@ class Instruments:
             autocast=self._uses.autocast(),
             metrics=dict(metrics),
             step_said=self.observer.said,
+            steps_are_evaluations=self.observer.steps_are_evaluations,
             leftovers=self._leftovers.found(),
             waits=self._waits.found(steps - 1) if self._waits is not None else (),
             run=run,

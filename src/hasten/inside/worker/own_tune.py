@@ -11,7 +11,7 @@ from ...records.observation import Observation
 from ...records.plan import Plan
 from ...saying import say
 from ..job import Job
-from ..observing.observer import RawStep
+from ..observing.raw_step import RawStep
 from ..run_tune.live_tune import LiveTune
 from .control import step_records
 from .instruments import Instruments

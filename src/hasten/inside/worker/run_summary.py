@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ...records.quality import MetricValue, RunSummary
-from ..observing.observer import RawStep
+from ..observing.raw_step import RawStep
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -15,7 +15,8 @@ from .. import script_side
 from ..internals.parts import TorchLacks, check
 from ..job import AHEAD, CLOCKS, Job
 from ..observing.gpu_memory import free_cache
-from ..observing.observer import RawStep, clock
+from ..observing.observer import clock
+from ..observing.raw_step import RawStep
 from ..process.wire import Wire
 from ..random_state import seed_before_imports
 from ..run_tune.live_tune import LiveTune
