@@ -7,12 +7,10 @@ import pytest
 
 from hasten.cli import tune
 from hasten.cli.values import ShareOfRun, seconds_or_share
-from hasten.errors import UsageError
 from hasten.scripts.workspace import Script, find_script
 from hasten.tuning import known_here
 
 from .asked import asked_by
-from .typed import Typed
 
 
 @pytest.mark.parametrize(
@@ -59,9 +57,13 @@ def test_of_a_training_whose_length_an_earlier_tune_has_seen(
     assert tune.budget_seconds(ShareOfRun(0.05), script) == pytest.approx(200.0)
 
 
-def test_if_the_length_is_not_known_it_says_what_to_do(script: Script) -> None:
-    with pytest.raises(UsageError, match=r"Say how long, as in --budget '5% of 2h', or give seconds"):
-        tune.budget_seconds(ShareOfRun(0.05), script)
+def test_if_the_length_is_not_known_the_tune_finds_it_out(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert tune.budget_seconds(ShareOfRun(0.05), script) is None
+    asked = asked_by(monkeypatch, "--budget", "5%")
+    assert (asked.budget, asked.share_of_run, asked.budget_most) == (tune.DEFAULT_BUDGET, 0.05, 0.0)
+    assert asked_by(monkeypatch, "--budget", "5% of 2h").share_of_run is None
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,3 @@ def test_only_a_budget_that_was_not_named_may_grow(
     words: tuple[str, ...], most: float, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert asked_by(monkeypatch, *words).budget_most == most
-
-
-def test_nothing_is_started_then(refused: Typed) -> None:
-    assert "it is not known how long train.py trains" in refused("tune", "--budget", "5%", "train.py")

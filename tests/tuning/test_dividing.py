@@ -11,7 +11,9 @@ import pytest
 
 from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.script_bench import ScriptBench
+from hasten.errors import Refusal
 from hasten.records.plan import BASELINE, Plan
+from hasten.records.whole_run import WatchedRun
 from hasten.report.progress import Silent
 from hasten.scripts.workspace import find_script
 from hasten.tuning.budget import Budget
@@ -31,6 +33,9 @@ class Told(Silent):
     def grown(self, budget: float, nothing_found: bool = False) -> None:
         self.budgets.append(budget)
         self.nothing_found.append(nothing_found)
+
+    def budget_of_run(self, budget: float, share: float, run: float) -> None:
+        self.budgets.append(budget)
 
 
 RHYTHM = Rhythm(0, 0, 1, 0.01)
@@ -106,6 +111,48 @@ def test_it_is_longer_where_half_is_too_short_for_an_honest_answer(request_of: T
     Allowance(budget, request_of, told).divide(observation(), RHYTHM, a_bench(10), 20.0)
     assert budget.least < budget.seconds < 100
     assert told.budgets == [budget.seconds]
+
+
+SHARE = 0.05
+
+
+def divided_by_share(request: TuneRequest, run: WatchedRun | None) -> tuple[Budget, Told]:
+    budget, told = Budget(200.0), Told()
+    asked = replace(request, share_of_run=SHARE, budget_most=0.0)
+    Allowance(budget, asked, told).divide(observation(run=run), RHYTHM, a_bench(10))
+    return budget, told
+
+
+@pytest.mark.parametrize(
+    ("run", "seconds"),
+    [
+        (replace(watched_run(start=4.0, steps=20.0), planned_steps=600), 4 + 300 * 20),
+        (
+            replace(watched_run(start=4.0, steps=20.0, evaluation=10.0, epochs=1), planned_steps=600),
+            4 + 300 * 30,
+        ),
+        (watched_run(start=4.0, steps=6000.0, ended=True), 6004.0),
+    ],
+)
+def test_a_part_of_the_training_is_known_once_it_was_watched(
+    run: WatchedRun, seconds: float, request_of: TuneRequest
+) -> None:
+    """Two steps, or two epochs, were watched."""
+    budget, told = divided_by_share(request_of, run)
+    assert budget.seconds == pytest.approx(SHARE * seconds)
+    assert told.budgets == [budget.seconds]
+
+
+@pytest.mark.parametrize("run", [None, watched_run(start=4.0, steps=20.0)])
+def test_a_part_of_nobody_knows_what_is_refused(run: WatchedRun | None, request_of: TuneRequest) -> None:
+    with pytest.raises(Refusal, match=r"Say how long, as in --budget '5% of 2h', or give seconds"):
+        divided_by_share(request_of, run)
+
+
+def test_a_part_that_is_too_short_says_what_it_would_take(request_of: TuneRequest) -> None:
+    run = replace(watched_run(start=4.0, steps=20.0), planned_steps=4)
+    with pytest.raises(Refusal, match=r"and the budget is 2 s: try --budget \d+"):
+        divided_by_share(request_of, run)
 
 
 def test_a_search_that_had_its_time_ends_when_something_slow_is_found(request_of: TuneRequest) -> None:

@@ -31,8 +31,9 @@ PARAMETERS = (
         default=None,
         metavar="SECONDS|N%",
         help="time to spend, guard and confirmation included: seconds, or a part of the training, as 5% "
-        f"(where an earlier tune saw its end) or '5% of 2h' (default {DEFAULT_BUDGET:.0f}; up to "
-        f"{DEFAULT_MOST:.0f} if an honest answer takes longer, or nothing was found yet; less than half of "
+        "(where an earlier tune saw its end, or its loops say how long it is) or '5% of 2h' "
+        f"(default {DEFAULT_BUDGET:.0f}; up to {DEFAULT_MOST:.0f} if an honest answer takes longer, or "
+        "nothing was found yet; less than half of "
         "what a tune took that found a gain for the same training within the last day)",
     ),
     click.Option(
@@ -79,7 +80,8 @@ def execute(arguments: SimpleNamespace) -> int:
     check_names("--only", arguments.only)
     script = script_of(arguments)
     asked = arguments.budget is not None
-    budget = budget_seconds(arguments.budget, script) if asked else DEFAULT_BUDGET
+    known = budget_seconds(arguments.budget, script) if asked else DEFAULT_BUDGET
+    budget = DEFAULT_BUDGET if known is None else known
     request = TuneRequest(
         script=script,
         environment=dict(os.environ),
@@ -93,6 +95,7 @@ def execute(arguments: SimpleNamespace) -> int:
         only=frozenset(arguments.only),
         fresh=arguments.fresh,
         budget_most=0.0 if asked else DEFAULT_MOST,
+        share_of_run=arguments.budget.share if known is None else None,
     )
     try:
         with progress_for(budget, arguments.quiet, arguments.debug) as progress:
@@ -115,9 +118,8 @@ def execute(arguments: SimpleNamespace) -> int:
     return NOT_CHECKED
 
 
-def budget_seconds(budget: float | ShareOfRun, script: Script) -> float:
-    """The budget in seconds. Raises UsageError if it is a part of a training of unknown length."""
-    from ..errors import UsageError
+def budget_seconds(budget: float | ShareOfRun, script: Script) -> float | None:
+    """The budget in seconds; None if it is a part of a training whose length is still to be found out."""
     from ..tuning.known_here import run_seconds
     from ..units import seconds_words
 
@@ -125,11 +127,7 @@ def budget_seconds(budget: float | ShareOfRun, script: Script) -> float:
         return budget
     length = budget.seconds if budget.seconds is not None else run_seconds(script)
     if length is None:
-        raise UsageError(
-            f"--budget {budget}: it is not known how long {script.label} trains with these arguments, "
-            f"because no tune has seen its end. Say how long, as in --budget '{budget} of 2h', "
-            "or give seconds"
-        )
+        return None
     seconds = budget.share * length
     say(f"hasten: the budget is {seconds_words(seconds)}, {budget} of {seconds_words(length)}")
     return seconds

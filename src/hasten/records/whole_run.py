@@ -118,6 +118,19 @@ def breakdown_of(run: WatchedRun) -> Breakdown:
     )
 
 
+def seconds_in_all(run: WatchedRun) -> float | None:
+    """Of the whole run: as it was watched to its end, else as far as the loops around a step go, if all of it
+    is like what was seen; None if they do not say.
+    """
+    breakdown = breakdown_of(run)
+    if breakdown.basis == "run":
+        return run.seconds
+    steps = breakdown.part("steps").count
+    if run.planned_steps is None or not steps:
+        return None
+    return run.part("start").seconds + run.planned_steps * breakdown.seconds / steps
+
+
 def _came_again(part: Part) -> bool:
     """Two evaluations with no step in between, of two data sets, do not say how often they come."""
     return (part.occasions or part.count) > 1

@@ -33,6 +33,9 @@ class Silent:
     def grown(self, budget: float, nothing_found: bool = False) -> None:
         pass
 
+    def budget_of_run(self, budget: float, share: float, run: float) -> None:
+        pass
+
     def remembered(self, comparisons: int, budget: float) -> None:
         pass
 
@@ -87,6 +90,13 @@ class Lines(Silent):
             else "an honest answer takes longer here"
         )
         self._done(f"{why}: the budget is {budget:.0f} s (--budget sets another)")
+
+    def budget_of_run(self, budget: float, share: float, run: float) -> None:
+        self._budget = budget
+        self._done(
+            f"a run takes about {seconds_words(run)}, as the loops around a step say: the budget is "
+            f"{seconds_words(budget)}, {100 * share:g}% of that"
+        )
 
     def remembered(self, comparisons: int, budget: float) -> None:
         words = f"earlier tunes made {comparisons} comparisons (--fresh measures them again)"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..records.observation import Observation
 from ..records.phases import step_seconds
-from ..records.whole_run import ENDLESS_STEPS, Breakdown, Part, WatchedRun, breakdown_of
+from ..records.whole_run import ENDLESS_STEPS, Breakdown, Part, WatchedRun, breakdown_of, seconds_in_all
 from ..units import counted, seconds_words
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _notes(observation: Observation, run: WatchedRun, breakdown: Breakdown, boun
     once = [f"The run's start took {_seconds(run, 'start')}, once."]
     if breakdown.basis == "epochs":
         stay = [_WORKERS_STAY] if observation.first_epoch_alone else []
-        return [*unseen, *once, *stay, *(_run_ahead(run, breakdown) or [_PER_EPOCH])]
+        return [*unseen, *once, *stay, *(_run_ahead(run) or [_PER_EPOCH])]
     waited = (
         []
         if bound is None
@@ -136,18 +136,17 @@ def _notes(observation: Observation, run: WatchedRun, breakdown: Breakdown, boun
     return [
         *once,
         *_epoch_ahead(observation, run),
-        *_run_ahead(run, breakdown),
+        *_run_ahead(run),
         _not_come_to(run),
         *waited,
     ]
 
 
-def _run_ahead(run: WatchedRun, breakdown: Breakdown) -> list[str]:
+def _run_ahead(run: WatchedRun) -> list[str]:
     """How long the whole run will take, if its loops say how many steps there are."""
-    steps = breakdown.part("steps").count
-    if run.planned_steps is None or not steps:
+    seconds = seconds_in_all(run)
+    if run.planned_steps is None or seconds is None:
         return []
-    seconds = run.part("start").seconds + run.planned_steps * breakdown.seconds / steps
     return [
         f"The loops around a step go on to step {run.planned_steps:,}: a run takes about "
         f"{seconds_words(seconds)} if all of it is like what was seen. --whole watches to the end."

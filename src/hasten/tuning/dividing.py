@@ -16,7 +16,7 @@ from ..errors import Refusal
 from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
 from ..records.thresholds import LARGE_SHARE
-from ..records.whole_run import breakdown_of
+from ..records.whole_run import breakdown_of, seconds_in_all
 from ..units import seconds_words
 from .budget import Budget
 from .progress import Progress
@@ -51,9 +51,11 @@ class Allowance:
         same training took that found a gain, and whose comparisons are known: one that nobody named is less
         than half as long then.
 
-        Raises Refusal if it is still too short.
+        Raises Refusal if it is still too short, or if it is a share of a run whose length is not known.
         """
         budget, request = self.budget, self.request
+        if request.share_of_run is not None:
+            self._take_share(observation, request.share_of_run)
         if before is not None and request.budget_most:
             budget.seconds = min(budget.seconds, _AGAIN * before)
             self._for_search, self._searched_on = 0.0, True
@@ -70,6 +72,18 @@ class Allowance:
                 f"fresh processes, takes at least {budget.least:.0f} s, and the budget is "
                 f"{budget.seconds:.0f} s: try --budget {_SUGGESTED * budget.least:.0f}"
             )
+
+    def _take_share(self, observation: Observation, share: float) -> None:
+        run = observation.run
+        seconds = seconds_in_all(run) if run is not None else None
+        if seconds is None:
+            raise Refusal(
+                f"--budget {100 * share:g}%: it is not known how long {self.request.script.label} trains "
+                "with these arguments: no tune has seen its end, and the loops around a step do not say. "
+                f"Say how long, as in --budget '{100 * share:g}% of 2h', or give seconds"
+            )
+        self.budget.seconds = share * seconds
+        self.progress.budget_of_run(self.budget.seconds, share, seconds)
 
     def leave_search(self, plan: Plan, had: float) -> None:
         """Grow the budget if little is left to search once ``plan`` is found: setting it up in every process

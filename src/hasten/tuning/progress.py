@@ -22,6 +22,9 @@ class Progress(Protocol):
         found so far.
         """
 
+    def budget_of_run(self, budget: float, share: float, run: float) -> None:
+        """The budget is now this many seconds, a share of a run's."""
+
     def remembered(self, comparisons: int, budget: float) -> None:
         """So many comparisons are known from earlier tunes; the budget is now this many seconds."""
 

@@ -20,7 +20,8 @@ from .candidates import NOT_NAMED
 class TuneRequest:
     """What was asked for. ``budget`` in seconds includes guard and confirmation; it grows, up to
     ``budget_most``, if it is too short for an honest answer, for the search, or for the confirmation, or if
-    nothing was found.
+    nothing was found. ``share_of_run``: it is to be this share of a whole run, once the script was watched;
+    None: it is ``budget``.
     """
 
     script: Script
@@ -35,6 +36,7 @@ class TuneRequest:
     only: frozenset[str] = frozenset()  # the techniques to try; empty: all
     fresh: bool = False  # use nothing that earlier tunes measured
     budget_most: float = 0.0
+    share_of_run: float | None = None
 
     def tries(self, technique: str) -> bool:
         """Whether it may be tried."""

@@ -83,7 +83,7 @@ class Fit:
         torch.manual_seed(0)
         self._x = torch.randn(12, 3)
         self._model = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
-        self.weight = self._model[0].weight
+        self.weight: Any = self._model[0].weight
         self.losses: list[float] = []
         self._optimizer: Any = torch.optim.LBFGS(
             self._model.parameters(),
@@ -96,9 +96,9 @@ class Fit:
     def update(self) -> None:
         self._optimizer.step(self._closure)
 
-    def _closure(self) -> torch.Tensor:
+    def _closure(self) -> Any:
         self._optimizer.zero_grad()
-        loss = (self._model(self._x) - 1).square().mean()
+        loss: Any = (self._model(self._x) - 1).square().mean()
         loss.backward()
         self.losses.append(loss.item())
         return loss
@@ -134,8 +134,7 @@ def test_a_step_ends_where_the_next_evaluation_begins(watch: Watch) -> None:
     """Not where one has ended: what the update does with its gradient is part of it."""
     fit = Fit(evaluations=14)
     weights: list[torch.Tensor] = []
-    end_step = watch.steps.append
-    watch.observer._on_step = lambda step: (weights.append(fit.weight.detach().clone()), end_step(step))[1]
+    watch.observer._on_step = lambda _: weights.append(fit.weight.detach().clone())
     fit.update()
     assert len(weights) == 5
     assert all(not torch.equal(a, b) for a, b in pairwise(weights[:-1]))
