@@ -81,7 +81,7 @@ class Searching:
 SCRIPTS = {
     "fashion_cnn": Searching(path("fashion_cnn")),
     "bn_cnn": Searching(path("bn_cnn")),
-    "whole_evaluation": Searching(WORKLOADS / "long_evaluation.py", ("--epochs", "3"), whole=True),
+    "whole_evaluation": Searching(WORKLOADS / "long_evaluation.py", whole=True),
     "long_evaluation": Searching(WORKLOADS / "long_evaluation.py"),
     "padded_text": Searching(WORKLOADS / "padded_text.py"),
     "residual": Searching(WORKLOADS / "cnns.py", ("residual",)),
