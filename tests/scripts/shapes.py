@@ -117,6 +117,7 @@ TUNABLE = (
           note="four forward and backward passes of the same 200 samples in each step"),
     shape("one_update", None, 600, "Net", "LBFGS",
           note="one step of the optimizer evaluates its closure 150 times: each evaluation counts as a step"),
+    shape("style_transfer", None, 1, "Sequential", "LBFGS", note="as above, 12 times 20 evaluations"),
     shape("frozen_network", 120, 1, "Sequential", "LBFGS",
           note="trains a picture; what is called has no trained parameter"),
     shape("adversarial_delta", 140, 16, "Sequential", "SGD", note="what is trained is added to each picture"),

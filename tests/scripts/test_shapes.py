@@ -45,6 +45,7 @@ OTHER_LOSSES = {
     "lbfgs": "many losses a step; the first is printed",
     "frozen_network": "as above",
     "one_update": "the first step has ten losses, before it is known that evaluations are many",
+    "style_transfer": "as above",
     "accumulation_with_remainder": "each of four losses is divided by four; their sum is printed",
     "hf_trainer_accumulation": "as above",
     "accelerate_accumulate": "as above",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from hasten.inside.observing.closures import with_timed_closure
+from hasten.inside.observing.closures import Evaluations, with_timed_closure
 from hasten.inside.observing.observer import Observer
 from hasten.inside.seams import Seams
 
@@ -109,7 +109,7 @@ def test_few_evaluations_make_one_step(watch: Watch) -> None:
     for _ in range(3):
         fit.update()
     assert [step.backwards for step in watch.steps] == [10, 10, 10]
-    assert not watch.observer.steps_are_evaluations
+    assert not watch.observer.evaluations.are_steps
 
 
 def test_once_there_are_many_each_is_a_step(watch: Watch) -> None:
@@ -120,7 +120,7 @@ def test_once_there_are_many_each_is_a_step(watch: Watch) -> None:
     assert [loss for step in watch.steps for loss in map(float, step.losses)] == fit.losses
     assert {step.inputs for step in watch.steps} == {12}
     assert {step.optimizer for step in watch.steps} == {0}
-    assert watch.observer.steps_are_evaluations
+    assert watch.observer.evaluations.are_steps
 
 
 def test_the_time_of_a_step_within_an_update_is_divided_without_rest(watch: Watch) -> None:
@@ -145,7 +145,7 @@ def test_steps_that_the_script_marks_are_the_only_ones(watch: Watch) -> None:
     watch.observer.step_said()
     fit.update()
     assert len(watch.steps) == 1
-    assert not watch.observer.steps_are_evaluations
+    assert not watch.observer.evaluations.are_steps
 
 
 def test_a_failure_of_ours_within_an_update_leaves_the_update_alone() -> None:
@@ -161,3 +161,21 @@ def test_a_failure_of_ours_within_an_update_leaves_the_update_alone() -> None:
     assert (seams.given_up, [str(error) for error in told]) == (True, ["ours"])
     plain.update()
     assert fit.losses == plain.losses
+
+
+@pytest.mark.parametrize(
+    ("updates", "steps"),
+    [
+        ([15, 15, 15], 10 * 15 - 9),
+        ([4, 4, 16], 10 * 8 - 3 - 3 - 9),
+    ],
+)
+def test_how_many_steps_updates_will_take(updates: list[int], steps: int) -> None:
+    """Nine steps are missing where ten evaluations made one."""
+    evaluations, ended = Evaluations(), 0
+    for count in updates:
+        evaluations.update_begins()
+        ended += sum(evaluations.begins() for _ in range(count)) + 1
+        evaluations.update_ends()
+    assert evaluations.steps_of(len(updates)) == ended
+    assert evaluations.steps_of(10) == steps

@@ -7,13 +7,48 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial, wraps
 from types import FunctionType, MethodType
 
 from ..seams import Args, Call, Kwargs
 
+MANY = 10  # evaluations in one update
 _FUNCTIONS = (FunctionType, MethodType, partial)  # not a module, which some optimizers get
 _NAME = "closure"
+
+
+@dataclass(slots=True)
+class Evaluations:
+    """Of the closures that updates get. ``are_steps``: each of them, since an update took many."""
+
+    are_steps: bool = False
+    updates: int = 0  # that have begun
+    in_update: int = 0  # evaluations that this update has begun
+    updates_ended: int = 0
+    in_ended: int = 0  # evaluations in those
+    saved: int = 0  # steps, where several evaluations made one
+
+    def update_begins(self) -> None:
+        self.updates += 1
+        self.in_update = 0
+
+    def begins(self) -> bool:
+        """One begins; whether a step ends there."""
+        before = self.in_update
+        self.in_update += 1
+        if before == MANY and not self.are_steps:
+            self.are_steps = True
+            self.saved = self.in_ended - self.updates_ended + MANY - 1
+        return self.are_steps and before > 0
+
+    def update_ends(self) -> None:
+        self.updates_ended += 1
+        self.in_ended += self.in_update
+
+    def steps_of(self, updates: int) -> int:
+        """That so many updates will have taken, in all."""
+        return updates * self.in_ended // self.updates_ended - self.saved
 
 
 def with_timed_closure(

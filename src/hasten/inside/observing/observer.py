@@ -6,6 +6,7 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import TYPE_CHECKING
 
+from .closures import Evaluations
 from .given_batches import GivenBatches
 from .gpu_phases import Marks
 from .passes import Passes
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = ["Observer", "clock"]
-
-
-_MANY_EVALUATIONS = 10  # of a closure in one update
 
 
 class Observer:
@@ -43,9 +41,7 @@ class Observer:
         self._in_eval_mode: dict[int, list[float]] = {}  # seconds of passes with gradients, by root
         self._update_began = self._closure_took = 0.0
         self._watched_before_update = self._updated_within = 0.0
-        self._evaluations = 0  # of its closure that this update has begun
-        self.steps_are_evaluations = False
-        self.updates_begun = self.updates_ended = self.evaluations_ended = 0
+        self.evaluations = Evaluations()
         self._first_within = -1  # the first optimizer that stepped within this backward pass
         self._pending = GivenBatches()  # not known yet whether they are trained on
         self._given = GivenBatches()  # this step trains on these
@@ -192,8 +188,7 @@ class Observer:
             self._first_within = optimizer
 
     def update_begins(self) -> None:
-        self._evaluations = 0
-        self.updates_begun += 1
+        self.evaluations.update_begins()
         self._update_goes_on()
 
     def _update_goes_on(self) -> None:
@@ -207,12 +202,7 @@ class Observer:
 
     def evaluation_begins(self, optimizer: int) -> None:
         """The closure that the optimizer's step got is called."""
-        before = self._evaluations
-        self._evaluations += 1
-        if self.said:
-            return
-        self.steps_are_evaluations = self.steps_are_evaluations or before >= _MANY_EVALUATIONS
-        if self.steps_are_evaluations and before:
+        if not self.said and self.evaluations.begins():
             self._update_pauses()
             self._end_step(optimizer)
             self._update_goes_on()
@@ -223,8 +213,7 @@ class Observer:
 
     def update_ends(self, optimizer: int) -> None:
         self._update_pauses()
-        self.updates_ended += 1
-        self.evaluations_ended += self._evaluations
+        self.evaluations.update_ends()
         if not self.said:
             self._end_step(optimizer)
 

@@ -241,10 +241,10 @@ class Instruments:
         with suppress(Exception):  # whatever an object of the script's raises that is looked at
             loader = self.training.torch.utils.data.DataLoader
             around = loops_around(sys._getframe(1), self._place.is_passed_over, loader, run_script.__file__)
-            observer = self.observer
-            if observer.steps_are_evaluations:
-                updates = planned_steps(around, observer.updates_begun, None, 0)
-                return updates and updates * observer.evaluations_ended // observer.updates_ended
+            evaluations = self.observer.evaluations
+            if evaluations.are_steps:
+                updates = planned_steps(around, evaluations.updates, None, 0)
+                return updates and evaluations.steps_of(updates)
             return planned_steps(around, steps, run.epoch_steps, run.epochs)
         return None
 
@@ -278,7 +278,7 @@ class Instruments:
             autocast=self._uses.autocast(),
             metrics=dict(metrics),
             step_said=self.observer.said,
-            steps_are_evaluations=self.observer.steps_are_evaluations,
+            steps_are_evaluations=self.observer.evaluations.are_steps,
             leftovers=self._leftovers.found(),
             waits=self._waits.found(steps - 1) if self._waits is not None else (),
             run=run,
