@@ -52,6 +52,7 @@ class Tuned:
         self.allowed: Callable[[Plan], bool] = lambda plan: True
         monkeypatch.setattr(pipeline, "this_machine", machine)
         monkeypatch.setattr(pipeline, "idle_vitals", lambda: ())
+        monkeypatch.setattr(pipeline, "own_start", lambda: 0.3)  # four processes would be started for it
         monkeypatch.setattr(pipeline, "before_tuning", lambda *_: [])
         monkeypatch.setattr(pipeline, "while_tuning", lambda *_: [])
         monkeypatch.setattr(pipeline, "quiet_here", lambda *_: self.quiet)
