@@ -88,7 +88,7 @@ def fresh_trials(shape: Shape, arguments: tuple[str, ...]) -> Iterator[Trials]:
     with tempfile.TemporaryDirectory() as base:
         folder = Path(base, "work")
         folder.mkdir()
-        with trials_for(shape.path, folder, arguments) as trials:
+        with trials_for(shape.path, folder, arguments, evaluations=shape.evaluations) as trials:
             yield trials
 
 

@@ -16,11 +16,12 @@ MODULE_CALL = torch.nn.Module.__call__
 class Watch:
     """A training under the seams, and what was seen of it."""
 
-    def __init__(self, seams: Seams) -> None:
+    def __init__(self, seams: Seams, evaluations: bool | None = False) -> None:
+        """``evaluations``: as in ``Observer``."""
         self.steps: list[RawStep] = []
         self.found = 0
         self.training = Training(torch, seams, available_bytes=2**32)
-        self.observer = Observer(self.steps.append)
+        self.observer = Observer(self.steps.append, evaluations=evaluations)
         self.hooks = Hooks(self.training, self.observer, self._root_found)
         self.hooks.install()
 

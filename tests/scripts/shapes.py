@@ -21,7 +21,8 @@ class Shape:
     samples per optimizer step, accumulated batches together; None where there is no such number.
     ``roots``: class names of the trained modules that are called at top level and no parts of each other, in
     the order of their first call with gradients. ``optimizers``: class names, in the order of their making.
-    ``refused``: the class of hasten.errors that is to be met; "" where the script can be tuned.
+    ``evaluations``: each evaluation of a closure is a step, with a line of its own. ``refused``: the class
+    of hasten.errors that is to be met; "" where the script can be tuned.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Shape:
     optimizers: tuple[str, ...] = ()
     refused: str = ""
     note: str = ""
+    evaluations: bool = False
 
     @property
     def path(self) -> Path:
@@ -49,6 +51,7 @@ def shape(
     cycle: int = 1,
     refused: str = "",
     note: str = "",
+    evaluations: bool = False,
 ) -> Shape:
     """A row of the table. ``roots`` and ``optimizers``: names with spaces between."""
     return Shape(
@@ -60,6 +63,7 @@ def shape(
         optimizers=tuple(optimizers.split()),
         refused=refused,
         note=note,
+        evaluations=evaluations,
     )
 
 
@@ -115,9 +119,10 @@ TUNABLE = (
     shape("closure_step", 150, 20, "Sequential", "SGD"),
     shape("lbfgs", 120, 200, "Sequential", "LBFGS",
           note="four forward and backward passes of the same 200 samples in each step"),
-    shape("one_update", None, 600, "Net", "LBFGS",
+    shape("one_update", 150, 600, "Net", "LBFGS", evaluations=True,
           note="one step of the optimizer evaluates its closure 150 times: each evaluation counts as a step"),
-    shape("style_transfer", None, 1, "Sequential", "LBFGS", note="as above, 12 times 20 evaluations"),
+    shape("style_transfer", 240, 1, "Sequential", "LBFGS", evaluations=True,
+          note="as above, 12 times 20 evaluations"),
     shape("frozen_network", 120, 1, "Sequential", "LBFGS",
           note="trains a picture; what is called has no trained parameter"),
     shape("adversarial_delta", 140, 16, "Sequential", "SGD", note="what is trained is added to each picture"),

@@ -255,10 +255,9 @@ def test_the_loops_around_a_step_say_how_long_a_run_will_be(
 
 
 def test_turns_of_many_evaluations_say_how_long_a_run_will_be(tmp_path: Path) -> None:
-    """Each evaluation is a step, once the first ten were one."""
     run = watched("style_transfer", tmp_path / "work", WatchOn(), steps=80).run
     assert run is not None
-    assert run.planned_steps == 12 * 20 - 9
+    assert run.planned_steps == 12 * 20
 
 
 def test_a_script_that_ends_while_it_is_watched_on_is_as_long_as_that(tmp_path: Path) -> None:

@@ -44,8 +44,6 @@ OTHER_LOSSES = {
     "per_sample_gradients": "no backward pass has a loss",
     "lbfgs": "many losses a step; the first is printed",
     "frozen_network": "as above",
-    "one_update": "the first step has ten losses, before it is known that evaluations are many",
-    "style_transfer": "as above",
     "accumulation_with_remainder": "each of four losses is divided by four; their sum is printed",
     "hf_trainer_accumulation": "as above",
     "accelerate_accumulate": "as above",
@@ -101,7 +99,10 @@ def test_it_is_seen_rightly_and_each_technique_proven_on_it(shape: Shape, tmp_pa
         pytest.skip(f"{', '.join(shape.missing)} is not installed here")
     folder = tmp_path / "work"
     folder.mkdir()
-    with workers(shape), trials_for(shape.path, folder, shape.arguments) as trials:
+    with (
+        workers(shape),
+        trials_for(shape.path, folder, shape.arguments, evaluations=shape.evaluations) as trials,
+    ):
         outcome = follow(trials, SWITCHED)
     for holds in (
         it_runs_to_its_end_and_every_step_is_seen,

@@ -75,11 +75,16 @@ def settings_for(name: str, facts: Facts) -> Settings:
 
 @contextmanager
 def trials_for(
-    script: Path, folder: Path, arguments: tuple[str, ...] = (), environment: Mapping[str, str] | None = None
+    script: Path,
+    folder: Path,
+    arguments: tuple[str, ...] = (),
+    environment: Mapping[str, str] | None = None,
+    evaluations: bool | None = None,
 ) -> Iterator[Trials]:
     """Trials of the script whose working directory is ``folder``; its output goes next to that.
 
-    One thread each, where the script says nothing else: their models are tiny.
+    One thread each, where the script says nothing else: their models are tiny. ``evaluations``: as in
+    ``Job``, where that is not to be found out.
     """
     here = Path.cwd()
     os.chdir(folder)
@@ -91,6 +96,7 @@ def trials_for(
             folders=(str(folder.resolve()), str(script.parent)),
         )
         with Trials(stage, folder.parent / f"{folder.name}-output") as trials:
+            trials.evaluations = evaluations
             yield trials
     finally:
         os.chdir(here)

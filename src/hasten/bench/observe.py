@@ -55,11 +55,34 @@ def observe(
     """Start the script under ``plan``, let it warm up, watch ``steps`` steps, stop it. A script that ends
     before is watched to its end, and one whose steps are so slow that this takes longer than ``seconds`` for
     fewer steps. What comes after these steps, as far as ``on`` asks, is in the observation's ``run`` alone.
-    ``told`` gets the seconds of a step, and of all that is to be watched, where that is long.
+    ``told`` gets the seconds of a step, and of all that is to be watched, where that is long. Where each
+    evaluation of a closure turns out to be a step, the script is started again: then they are from the first
+    one on, here and in all later workers.
 
     Raises ScriptError if the script fails by itself, Refusal if it never trains or ends too soon.
     """
-    script = trials.stage.argv[0]
+    asked = trials, steps, warmup_steps, seconds, on, plan, told
+    try:
+        return _observed(*asked)
+    except _EvaluationsAreSteps:
+        trials.evaluations = True
+        return _observed(*asked)
+
+
+class _EvaluationsAreSteps(Exception):
+    """It was not known when the worker started."""
+
+
+def _observed(
+    trials: Trials,
+    steps: int,
+    warmup_steps: int,
+    seconds: float,
+    on: WatchOn | None,
+    plan: Plan,
+    told: Callable[[float, float], None],
+) -> tuple[Observation, Rhythm]:
+    script, known = trials.stage.argv[0], trials.evaluations is not None
     with trials.worker(plan, closely=True) as worker:
         in_all = None
         try:
@@ -77,6 +100,9 @@ def observe(
                 left = _UNEQUAL_TIMES * seconds - _seconds([*warm, *watched])
                 watched += _train(worker, min(steps, _UNEQUAL_STEPS) - len(watched), 0, left)
             seen = worker.observation()
+            if seen.steps_are_evaluations and not known:
+                raise _EvaluationsAreSteps
+            trials.evaluations = seen.steps_are_evaluations
             if on is not None:
                 seen, in_all = _watch_on(worker, trials, seen, on)
         except ScriptOver as over:
@@ -86,6 +112,7 @@ def observe(
             warmup_steps = min(warmup_steps, in_all // 4)
             watched = [*worker.history, *over.ended.steps][1 + warmup_steps :]
             seen = replace(over.ended.observation, rest=over.ended.rest)
+            trials.evaluations = seen.steps_are_evaluations
     rhythm = rhythm_of(watched, in_all)
     if seen.run is not None:
         rhythm = replace(rhythm, epoch_steps=seen.run.epoch_steps, planned_steps=seen.run.planned_steps)

@@ -61,6 +61,7 @@ class Trials:
         self.limit = limit or Limit()
         self.stopwatch = Stopwatch(self.limit.clock)
         self.starts = Starts(lambda: self.aside)
+        self.evaluations: bool | None = None  # as in ``Job``: ``observe`` finds it out, for all later workers
         self.written_outside: Sequence[str] = ()  # files that the script wrote elsewhere, known at the end
         self._files: TrialFiles | None = None  # within the context
         self._standard_input: StandardInput = Nothing()
@@ -163,6 +164,7 @@ class Trials:
             batch_divisor=self.stage.batch_divisor,
             samples=self.samples,
             turn=turn,
+            evaluations=self.evaluations if closely else self.evaluations is True,
         )
         if self.stage.own_ranks is not None:
             return self._own_group(job, self.stage.own_ranks, heard)
@@ -179,7 +181,7 @@ class Trials:
         self.check_sources()
         job = Job(
             argv=self.stage.argv, module=self.stage.module, machine=self.stage.machine,
-            sandbox=self.sandbox, seed=SEED, rehearsal=folder,
+            sandbox=self.sandbox, seed=SEED, rehearsal=folder, evaluations=self.evaluations is True,
         )  # fmt: skip
         group = self._group(job, wish, found, heard)
         for rank in group.ranks:

@@ -143,6 +143,7 @@ class Job:
     batch_divisor: int = 1  # batches of loaders that draw at random have so many times fewer samples
     share_of_epochs: float = 1.0  # of its batches that each pass over a loader gives: all, except in trials
     turn: str = ""  # file that is there until the worker may compute, from its first optimizer on
+    evaluations: bool | None = False  # each of an optimizer's closure is a step; None: it is to be found out
     rehearsal: str = ""  # folder of a rehearsal: one process leaves there what the ranks are compared with
 
     @property

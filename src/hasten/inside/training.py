@@ -72,6 +72,7 @@ class Training:
         self.modes_without_gradients: set[bool] = set()  # of roots called so: True is training mode
         self.differentiates_gradients = False  # create_graph=True
         self.makes_loaders = False  # a DataLoader was made, if not read
+        self.steps_within_updates = False  # each evaluation of a closure is a step
         self.steps_in_backward = False  # an optimizer's step was called within a backward pass
         self.own_cpus: frozenset[int] = frozenset()  # that this process, one of several ranks, was given
         self.sample_folder = ""  # where samples may be kept for other processes and runs; "" for nowhere

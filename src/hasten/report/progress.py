@@ -94,7 +94,7 @@ class Lines(Silent):
     def budget_of_run(self, budget: float, share: float, run: float) -> None:
         self._budget = budget
         self._done(
-            f"a run takes about {seconds_words(run)}, as the loops around a step say: the budget is "
+            f"a run takes about {seconds_words(run)}, as far as was seen: the budget is "
             f"{seconds_words(budget)}, {100 * share:g}% of that"
         )
 

@@ -101,7 +101,7 @@ def step_words(observation: Observation) -> str:
     if observation.step_said:
         step = "a step is what the script marks with hasten.step()"
     elif observation.steps_are_evaluations:
-        step = "a step is one evaluation of the closure that the optimizer's step gets, as it takes many"
+        step = "a step is one evaluation of the closure, of which each step of the optimizer takes many"
     elif STEPS_IN_BACKWARD in observation.uses:
         step = "a step is one backward pass, within which the optimizers step"
     elif observation.optimizers:

@@ -23,10 +23,12 @@ from ..records.caution import Caution
 from ..records.conclusion import Conclusion
 from ..records.curve import ThreadCurve
 from ..records.facts import Facts
+from ..records.observation import Observation
 from ..records.phases import samples_per_step, step_seconds
 from ..records.plan import BASELINE, Plan
 from ..records.reasons import WhyNot
 from ..records.result import START, Refused, Tried, TuneResult
+from ..records.run_pace import TunedPace
 from ..records.trial import Ratio, Trial
 from ..records.verdict import GuardVerdict, Shortfall, TooLittleTime
 from .resolution import (
@@ -99,6 +101,11 @@ def _still_refused(row: Refused, plan: Plan) -> bool:
     return is_in_plan or "before the start" not in codes
 
 
+def _pace(observation: Observation, trial: Trial) -> TunedPace | None:
+    """None where each evaluation of a closure is a step in trials: in a run, an update is."""
+    return None if observation.steps_are_evaluations else tuned_pace(trial)
+
+
 def conclude(found: Found) -> TuneResult:
     """The result of a tune."""
     trial, verdict, observation = found.trial, found.verdict, found.facts.observation
@@ -116,7 +123,7 @@ def conclude(found: Found) -> TuneResult:
         plan=plan,
         speedup=ratio.inverted() if ratio is not None else None,
         ratio=ratio,
-        pace=tuned_pace(trial) if trial is not None and claimed else None,
+        pace=_pace(observation, trial) if trial is not None and claimed else None,
         looks=looks_in(trial) if trial is not None and claimed else None,
         parts=trial.parts if trial is not None and claimed else (),
         shortened=trial.shortened if trial is not None and claimed else 1.0,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import pytest
 import torch
+from torch.utils.data import DataLoader, TensorDataset
 
-from hasten.inside.observing.closures import Evaluations, with_timed_closure
+from hasten.inside.observing.closures import Evaluations, watched_closure, with_watched_closure
 from hasten.inside.observing.observer import Observer
 from hasten.inside.seams import Seams
 
@@ -20,38 +23,51 @@ def loss(scale: float = 1.0) -> float:
     return 2.0 * scale
 
 
+class Told:
+    """What a watched closure tells."""
+
+    def __init__(self) -> None:
+        self.heard: list[str | float] = []
+
+    def watched(self, optimizer: Any, closure: Any) -> Any:
+        hear = self.heard.append
+        return watched_closure(closure, lambda: hear(f"{optimizer} begins"), hear, lambda: hear("raised"))
+
+
 @pytest.mark.parametrize("closure", [loss, partial(loss, 1.0), lambda: loss()])
 @pytest.mark.parametrize("named", [False, True])
-def test_a_closure_tells_its_seconds(closure: Any, named: bool) -> None:
-    took: list[float] = []
-    given = with_timed_closure(
+def test_a_closure_tells_that_it_begins_and_its_seconds(closure: Any, named: bool) -> None:
+    told = Told()
+    given = with_watched_closure(
         ("optimizer",) if named else ("optimizer", closure, 3),
         {"closure": closure} if named else {},
-        lambda: took.append(0.0),
-        took.append,
+        told.watched,
     )
     assert given is not None
     args, kwargs = given
-    timed: Any = kwargs["closure"] if named else args[1]
-    assert timed() == 2.0
-    assert (len(took), took[0]) == (2, 0.0)
-    assert args == (("optimizer",) if named else ("optimizer", timed, 3))
+    watched: Any = kwargs["closure"] if named else args[1]
+    assert watched() == 2.0
+    begins, seconds = told.heard
+    assert begins == "optimizer begins"
+    assert isinstance(seconds, float)
+    assert args == (("optimizer",) if named else ("optimizer", watched, 3))
 
 
 def test_a_closure_that_raises_is_timed_too() -> None:
-    took: list[float] = []
-    given = with_timed_closure(("optimizer", lambda: 1 / 0), {}, lambda: None, took.append)
+    told = Told()
+    given = with_watched_closure(("optimizer", lambda: 1 / 0), {}, told.watched)
     assert given is not None
-    timed: Any = given[0][1]
+    watched: Any = given[0][1]
     with pytest.raises(ZeroDivisionError):
-        timed()
-    assert len(took) == 1
+        watched()
+    assert told.heard[:2] == ["optimizer begins", "raised"]
+    assert len(told.heard) == 3
 
 
 @pytest.mark.parametrize("other", [None, torch.nn.Linear(1, 1), torch.ones(1)])
 def test_what_is_no_closure_is_left_as_it_is(other: Any) -> None:
-    assert with_timed_closure(("optimizer", other), {}, lambda: None, lambda _: None) is None
-    assert with_timed_closure(("optimizer",), {"closure": other}, lambda: None, lambda _: None) is None
+    assert with_watched_closure(("optimizer", other), {}, Told().watched) is None
+    assert with_watched_closure(("optimizer",), {"closure": other}, Told().watched) is None
 
 
 def test_each_evaluation_of_a_closure_is_taken_out_of_the_update(
@@ -85,6 +101,7 @@ class Fit:
         self._model = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
         self.weight: Any = self._model[0].weight
         self.losses: list[float] = []
+        self.raises_after: int | None = None  # evaluations
         self._optimizer: Any = torch.optim.LBFGS(
             self._model.parameters(),
             max_iter=evaluations,
@@ -101,57 +118,200 @@ class Fit:
         loss: Any = (self._model(self._x) - 1).square().mean()
         loss.backward()
         self.losses.append(loss.item())
+        if len(self.losses) == self.raises_after:
+            raise StopIteration
         return loss
 
 
-def test_few_evaluations_make_one_step(watch: Watch) -> None:
-    fit = Fit(evaluations=10)
+@pytest.fixture
+def asked(seams: Seams) -> Callable[[bool | None], Watch]:
+    """A watch that takes evaluations for steps, or does not, or finds out whether they are."""
+    return lambda evaluations: Watch(seams, evaluations)
+
+
+@pytest.mark.parametrize("evaluations", [False, None])
+def test_few_evaluations_make_one_step(
+    evaluations: bool | None, asked: Callable[[bool | None], Watch]
+) -> None:
+    watch, fit = asked(evaluations), Fit(evaluations=10)
     for _ in range(3):
         fit.update()
     assert [step.backwards for step in watch.steps] == [10, 10, 10]
-    assert not watch.observer.evaluations.are_steps
+    assert watch.observer.evaluations.are_steps is evaluations
 
 
-def test_once_there_are_many_each_is_a_step(watch: Watch) -> None:
-    fit = Fit(evaluations=15)
+@pytest.mark.parametrize(
+    ("evaluations", "backwards"), [(False, [15, 15]), (None, [10] + 20 * [1]), (True, 30 * [1])]
+)
+def test_many_evaluations_are_steps_where_they_are_asked_for_or_found(
+    evaluations: bool | None, backwards: list[int], asked: Callable[[bool | None], Watch]
+) -> None:
+    watch, fit = asked(evaluations), Fit(evaluations=15)
     for _ in range(2):
         fit.update()
-    assert [step.backwards for step in watch.steps] == [10] + 5 * [1] + 15 * [1]
+    assert [step.backwards for step in watch.steps] == backwards
     assert [loss for step in watch.steps for loss in map(float, step.losses)] == fit.losses
     assert {step.inputs for step in watch.steps} == {12}
     assert {step.optimizer for step in watch.steps} == {0}
-    assert watch.observer.evaluations.are_steps
+    assert watch.observer.evaluations.are_steps is (evaluations is not False)
 
 
-def test_the_time_of_a_step_within_an_update_is_divided_without_rest(watch: Watch) -> None:
+def test_updates_on_a_loaders_batches_stay_steps(asked: Callable[[bool | None], Watch]) -> None:
+    """A batch comes once an update: an evaluation is not what repeats."""
+    watch, fit = asked(None), Fit(evaluations=15)
+    for _ in DataLoader(TensorDataset(torch.zeros(4, 1)), batch_size=2):
+        fit.update()
+    assert [step.backwards for step in watch.steps] == [15, 15]
+    assert watch.observer.evaluations.are_steps is None
+
+
+def test_few_evaluations_are_steps_too_where_that_is_known(asked: Callable[[bool | None], Watch]) -> None:
+    watch, fit = asked(True), Fit(evaluations=3)
+    fit.update()
+    assert [step.backwards for step in watch.steps] == [1, 1, 1]
+
+
+def test_the_time_of_a_step_within_an_update_is_divided_without_rest(
+    asked: Callable[[bool | None], Watch],
+) -> None:
+    watch = asked(True)
     Fit(evaluations=30).update()
-    for step in watch.steps[1:]:
+    assert len(watch.steps) == 30
+    for step in watch.steps:
         assert min(step.update, step.forward, step.backward) > 0
         assert step.forward + step.loss + step.backward + step.update <= step.seconds
 
 
-def test_a_step_ends_where_the_next_evaluation_begins(watch: Watch) -> None:
+def test_a_step_ends_where_the_next_evaluation_begins(asked: Callable[[bool | None], Watch]) -> None:
     """Not where one has ended: what the update does with its gradient is part of it."""
-    fit = Fit(evaluations=14)
+    watch, fit = asked(True), Fit(evaluations=5)
     weights: list[torch.Tensor] = []
     watch.observer._on_step = lambda _: weights.append(fit.weight.detach().clone())
     fit.update()
     assert len(weights) == 5
-    assert all(not torch.equal(a, b) for a, b in pairwise(weights[:-1]))
+    assert not any(torch.equal(a, b) for a, b in pairwise(weights[:-1]))
 
 
-def test_steps_that_the_script_marks_are_the_only_ones(watch: Watch) -> None:
-    fit = Fit(evaluations=30)
-    watch.observer.step_said()
-    fit.update()
+def test_once_the_script_marks_steps_they_are_the_only_ones(asked: Callable[[bool | None], Watch]) -> None:
+    watch, fit = asked(None), Fit(evaluations=30)
+    fit.update()  # nothing is marked before
+    before = len(watch.steps)
+    for _ in range(2):
+        watch.observer.step_said()
+        fit.update()
+    assert len(watch.steps) == before + 2
+    assert watch.observer.evaluations.are_steps is False
+
+
+def test_a_closure_that_is_called_outside_of_its_update_ends_no_step(
+    asked: Callable[[bool | None], Watch],
+) -> None:
+    watch, kept = asked(True), list[Any]()
+
+    class Keeps(torch.optim.SGD):
+        def step(self, closure: Any = None) -> Any:
+            kept.append(closure)
+            return super().step(closure)
+
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimizer = Keeps([weight], lr=0.1)
+
+    def closure() -> Any:
+        optimizer.zero_grad()
+        value: Any = weight.square().sum()
+        value.backward()
+        return value
+
+    optimizer.step(closure)
+    kept[0]()
     assert len(watch.steps) == 1
-    assert not watch.observer.evaluations.are_steps
+
+
+@pytest.mark.parametrize("with_closure", [False, True])
+def test_a_step_that_calls_its_base_classs_step_is_one_step(with_closure: bool, watch: Watch) -> None:
+    weight = torch.nn.Parameter(torch.ones(2))
+    plain = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1)  # from now on its steps are seen
+
+    class Decaying(torch.optim.SGD):
+        def step(self, closure: Any = None) -> Any:
+            for group in self.param_groups:
+                group["lr"] *= 0.9
+            return super().step(closure)
+
+    optimizer = Decaying([weight], lr=0.1)
+
+    def closure() -> Any:
+        optimizer.zero_grad()
+        value: Any = weight.square().sum()
+        value.backward()
+        return value
+
+    for _ in range(3):
+        if with_closure:
+            optimizer.step(closure)
+        else:
+            closure()
+            optimizer.step()
+    assert [step.optimizer for step in watch.steps] == [1, 1, 1]
+    assert [step.backwards for step in watch.steps] == [1, 1, 1]
+    assert plain is not None
+
+
+def test_a_step_that_raised_is_over(watch: Watch) -> None:
+    weight = torch.nn.Parameter(torch.ones(2))
+
+    class Fails(torch.optim.SGD):
+        def step(self, closure: Any = None) -> Any:
+            if weight[0] > 0.9:
+                raise FloatingPointError
+            return super().step(closure)
+
+    optimizer = Fails([weight], lr=0.1)
+    for _ in range(3):
+        value: Any = weight.square().sum()
+        value.backward()
+        with suppress(FloatingPointError):
+            optimizer.step()
+        weight.data.mul_(0.5)
+    assert len(watch.steps) == 2
+
+
+def test_after_a_closure_that_raised_other_optimizers_steps_are_seen(watch: Watch) -> None:
+    """Some end LBFGS by an exception."""
+    fit, weight = Fit(evaluations=5), torch.nn.Parameter(torch.ones(2))
+    other = torch.optim.SGD([weight], lr=0.1)
+    fit.raises_after = 3
+    with pytest.raises(StopIteration):
+        fit.update()
+    for _ in range(2):
+        other.zero_grad()
+        value: Any = weight.square().sum()
+        value.backward()
+        other.step()
+    assert [step.optimizer for step in watch.steps] == [1, 1]
+
+
+def test_an_optimizer_that_goes_on_after_its_closure_raised_ends_one_step(watch: Watch) -> None:
+    weight = torch.nn.Parameter(torch.ones(2))
+
+    class Patient(torch.optim.SGD):
+        def step(self, closure: Any = None) -> Any:
+            with suppress(ZeroDivisionError):
+                closure()
+            return super().step()
+
+    optimizer = Patient([weight], lr=0.1)
+    for _ in range(2):
+        value: Any = weight.square().sum()
+        value.backward()
+        optimizer.step(lambda: 1 / 0)
+    assert len(watch.steps) == 2
 
 
 def test_a_failure_of_ours_within_an_update_leaves_the_update_alone() -> None:
     told: list[BaseException] = []
     seams = Seams(told.append)
-    watch, fit, plain = Watch(seams), Fit(evaluations=30), Fit(evaluations=30)
+    watch, fit, plain = Watch(seams, evaluations=True), Fit(evaluations=30), Fit(evaluations=30)
 
     def fails(step: object) -> None:
         raise RuntimeError("ours")
@@ -166,16 +326,19 @@ def test_a_failure_of_ours_within_an_update_leaves_the_update_alone() -> None:
 @pytest.mark.parametrize(
     ("updates", "steps"),
     [
-        ([15, 15, 15], 10 * 15 - 9),
-        ([4, 4, 16], 10 * 8 - 3 - 3 - 9),
+        ([15, 15, 15], 150),
+        ([20, 25, 24], 230),
+        ([20, 20, 5], None),  # it has converged: later ones take fewer
+        ([20, 0, 20], None),  # one without a closure
+        ([], None),
     ],
 )
-def test_how_many_steps_updates_will_take(updates: list[int], steps: int) -> None:
-    """Nine steps are missing where ten evaluations made one."""
-    evaluations, ended = Evaluations(), 0
+def test_how_many_steps_ten_updates_will_take(updates: list[int], steps: int | None) -> None:
+    evaluations = Evaluations(are_steps=True)
     for count in updates:
         evaluations.update_begins()
-        ended += sum(evaluations.begins() for _ in range(count)) + 1
+        for _ in range(count):
+            evaluations.begins(waited=False)
         evaluations.update_ends()
-    assert evaluations.steps_of(len(updates)) == ended
     assert evaluations.steps_of(10) == steps
+    assert evaluations.steps_of(None) is None

@@ -142,8 +142,11 @@ class Numerics:
 
     def _departed(self, state: Mapping[str, Any]) -> messages.Departed:
         """What has drifted apart since the last checked step: the changes of parameters and buffers, the
-        values of the optimizer's state.
+        values of the optimizer's state. Within an update nothing is compared: a line search puts back its
+        own parameters after each step, and counts by them.
         """
+        if self._training.steps_within_updates:
+            return messages.Departed({}, ())
         torch, start = self._torch, self._start
         parameters, buffers = parameters_of(self._training), buffers_of(self._training)
         counts = [

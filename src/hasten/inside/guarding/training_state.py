@@ -59,13 +59,15 @@ def optimizer_states_of(training: Training) -> list[dict[str, dict[str, Any]]]:
 
 
 def taken_down(training: Training) -> State:
-    """Everything that the next step starts from, except its batch. Nothing is copied."""
+    """Everything that the next step starts from, except its batch. Nothing is copied. Within an update, what
+    the optimizer keeps is left out: it goes on with variables of its own.
+    """
     parameters = parameters_of(training)
     return {
         "parameters": {name: parameter.detach() for name, parameter in parameters.items()},
         "gradients": {name: dense(parameter.grad) for name, parameter in parameters.items()},
         "buffers": {name: buffer.detach() for name, buffer in buffers_of(training).items()},
-        "optimizers": optimizer_states_of(training),
+        "optimizers": [] if training.steps_within_updates else optimizer_states_of(training),
         "rng": rng_states(training.torch),
     }
 
@@ -79,7 +81,8 @@ def take_up(training: Training, state: State) -> None:
             _take_up_gradient(training.torch, parameter, state["gradients"][name])
         for name, buffer in buffers_of(training).items():
             buffer.data.copy_(state["buffers"][name])
-        for optimizer, kept in zip(training.optimizers, state["optimizers"], strict=True):
+        optimizers = [] if training.steps_within_updates else training.optimizers
+        for optimizer, kept in zip(optimizers, state["optimizers"], strict=True):
             counting = _counting_on_device(optimizer)
             for name, parameter in parameters.items():
                 with_count = id(parameter) in counting

@@ -23,16 +23,23 @@ class Observer:
     """Collects one RawStep after another and passes each to ``on_step`` at the step's end.
 
     A step ends with an optimizer's step or, if the script has no optimizer or optimizers step within the
-    backward pass, with a backward pass. Once an update has evaluated its closure many times, as LBFGS does,
-    each evaluation is a step: a whole training may be a single update. The time of ``on_step`` itself is in
-    no step's time.
+    backward pass, with a backward pass. Where updates evaluate their closure many times, as those of LBFGS
+    do, each evaluation may be a step: a whole training may be a single update. The time of ``on_step`` itself
+    is in no step's time.
 
     Its methods run once a step, when the script's own work has filled the caches. Then fetching code from
     memory costs more than arithmetic, so they call few functions.
     """
 
-    def __init__(self, on_step: Callable[[RawStep], None], timeline: Timeline | None = None) -> None:
-        """``timeline``: also divides the whole run's wall clock."""
+    def __init__(
+        self,
+        on_step: Callable[[RawStep], None],
+        timeline: Timeline | None = None,
+        evaluations: bool | None = False,
+    ) -> None:
+        """``timeline``: also divides the whole run's wall clock. ``evaluations``: whether each evaluation of
+        a closure is a step; None: to be found out.
+        """
         self._on_step = on_step
         self.timeline = timeline
         self._step = RawStep()
@@ -41,7 +48,7 @@ class Observer:
         self._in_eval_mode: dict[int, list[float]] = {}  # seconds of passes with gradients, by root
         self._update_began = self._closure_took = 0.0
         self._watched_before_update = self._updated_within = 0.0
-        self.evaluations = Evaluations()
+        self.evaluations = Evaluations(evaluations)
         self._first_within = -1  # the first optimizer that stepped within this backward pass
         self._pending = GivenBatches()  # not known yet whether they are trained on
         self._given = GivenBatches()  # this step trains on these
@@ -202,7 +209,7 @@ class Observer:
 
     def evaluation_begins(self, optimizer: int) -> None:
         """The closure that the optimizer's step got is called."""
-        if not self.said and self.evaluations.begins():
+        if not self.said and self.evaluations.begins(waited=self._step.data > 0):
             self._update_pauses()
             self._end_step(optimizer)
             self._update_goes_on()
@@ -228,7 +235,7 @@ class Observer:
 
     def step_said(self) -> None:
         """The script itself marks that a step ends here; from now on nothing else ends one."""
-        self.said = True
+        self.said, self.evaluations.are_steps = True, False
         self._end_step(-1)
 
     def step_ends(self, optimizer: int) -> None:

@@ -47,6 +47,8 @@ class Fp16(Technique):
             reasons.append("the script already uses GradScaler")
         if STEPS_IN_BACKWARD in facts.observation.uses:
             reasons.append("its optimizers step within the backward pass, while gradients are still scaled")
+        if facts.observation.steps_are_evaluations:
+            reasons.append("an update evaluates its closure many times, and would see overflowed gradients")
         if not facts.observation.optimizers:
             reasons.append("the script has no torch optimizer, whose overflowing steps could be skipped")
         return reasons

@@ -54,6 +54,8 @@ class OptimizerInBackward(Technique):
             for name in ("clipping", "GradScaler")
             if name in seen.uses
         ]
+        if seen.steps_are_evaluations:
+            reasons.append("an update evaluates its closure many times")
         if any(step.signature[2] != 1 for step in seen.steps):
             reasons.append("a step has not exactly one backward pass")
         if len(seen.optimizers) > 1:

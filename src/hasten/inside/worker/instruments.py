@@ -83,7 +83,8 @@ class Instruments:
         self.timeline = Timeline(began, self._place.of_caller) if job.closely else None
         if self.timeline is not None:
             watch_parts(training, self.timeline)
-        self.observer = Observer(on_step, self.timeline)
+        self.observer = Observer(on_step, self.timeline, job.evaluations)
+        training.steps_within_updates = job.evaluations is True
         if job.timed:
             count_saves(training, self.observer.save_begins)
         if job.seed is not None:
@@ -243,8 +244,7 @@ class Instruments:
             around = loops_around(sys._getframe(1), self._place.is_passed_over, loader, run_script.__file__)
             evaluations = self.observer.evaluations
             if evaluations.are_steps:
-                updates = planned_steps(around, evaluations.updates, None, 0)
-                return updates and evaluations.steps_of(updates)
+                return evaluations.steps_of(planned_steps(around, evaluations.updates, None, 0))
             return planned_steps(around, steps, run.epoch_steps, run.epochs)
         return None
 
@@ -278,7 +278,7 @@ class Instruments:
             autocast=self._uses.autocast(),
             metrics=dict(metrics),
             step_said=self.observer.said,
-            steps_are_evaluations=self.observer.evaluations.are_steps,
+            steps_are_evaluations=self.observer.evaluations.are_steps is True,
             leftovers=self._leftovers.found(),
             waits=self._waits.found(steps - 1) if self._waits is not None else (),
             run=run,
