@@ -253,12 +253,54 @@ def test_a_script_with_slow_steps_is_watched_for_fewer(tmp_path: Path) -> None:
     assert len(observation.steps) in (3, 4)
 
 
+LBFGS = """
+    import sys
+    from ground import *
+    from torch.utils.data import TensorDataset
+
+    model, most = torch.nn.Linear(8, 1), int(sys.argv[1])
+    optimizer = torch.optim.LBFGS(
+        model.parameters(), max_iter=most, max_eval=most, tolerance_grad=0, tolerance_change=0
+    )
+    picture, loader = torch.randn(16, 8), batches(TensorDataset(torch.randn(400, 8)))
+    for _ in range(400):
+        if sys.argv[2] == "loader":
+            picture, = next(loader)
+
+        def closure():
+            optimizer.zero_grad()
+            loss = (model(picture) - 1).square().mean() + 1e-3 * model.weight.pow(4).sum()
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+"""
+
+
+@pytest.mark.parametrize(
+    ("evaluations", "by", "are_steps"),
+    [(14, "hand", True), (8, "hand", False), (14, "loader", False)],
+)
+def test_whether_evaluations_are_steps_is_found_out_once(
+    evaluations: int, by: str, are_steps: bool, tmp_path: Path
+) -> None:
+    with trials_for(tmp_path, LBFGS, str(evaluations), by) as trials:
+        seen, _ = observe(trials)
+        assert (seen.steps_are_evaluations, trials.evaluations) == (are_steps, are_steps)
+        passes = 1 if are_steps else evaluations
+        assert {step.signature[2] for step in seen.steps} == {passes}
+        with trials.worker() as later:
+            later.wait_started()
+            assert {step.signature[2] for step in later.steps(5)} == {passes}, "from the first one on"
+
+
 class Paced:
     """Trials and their one worker, whose steps take ``seconds``; the last of them for ever."""
 
     stage, folder, child = Stage(("train.py",), machine(), {}, ()), None, ""
 
     def __init__(self, *seconds: float) -> None:
+        self.evaluations: bool | None = None
         self._seconds = seconds
         self.history: list[Step] = []
         self.asked: list[int] = []
