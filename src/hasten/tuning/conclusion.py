@@ -172,6 +172,8 @@ def may_be_claimed(confirmation: Trial) -> bool:
 
 
 def _script_steps(found: Found) -> int | None:
+    if found.ends is not None and found.ends.varies:
+        return None
     of_trial = found.trial.script_steps if found.trial is not None else None
     return of_trial or (found.ends.script_steps if found.ends is not None else None)
 

@@ -125,6 +125,17 @@ def test_runs_of_other_lengths_are_told_apart_from_one_that_is_cut_a_little() ->
     assert known.varies
 
 
+@pytest.mark.parametrize(("length", "varies"), [(12, True), (30, False)])
+def test_a_process_that_went_further_than_another_was_long_tells_that_it_varies(
+    length: int, varies: bool
+) -> None:
+    """In lower precision a training may stop early."""
+    ends = EpochEnds(RHYTHM)
+    ends.note(BASELINE, epochs(3, 10), 0)
+    ends.script_ended(length)
+    assert ends.varies is varies
+
+
 # ---- after the last step
 def test_what_comes_after_the_last_step_is_told_with_its_plan() -> None:
     ends = EpochEnds(RHYTHM)

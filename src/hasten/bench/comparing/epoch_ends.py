@@ -223,8 +223,10 @@ class EpochEnds:
 
     @property
     def varies(self) -> bool:
-        """Whether the script's length differs from run to run: it stops early, or by a clock."""
-        return bool(self._lengths) and max(self._lengths) > _ALIKE * min(self._lengths)
+        """Whether the script's length differs from run to run: it stops early, or by a clock. A process that
+        went further than another was long says so, too.
+        """
+        return bool(self._lengths) and max(*self._lengths, self.reach) > _ALIKE * min(self._lengths)
 
     def _at(self, kind: Kind) -> list[int]:
         return self._furthest.at.get(kind, []) if self._furthest is not None else []
