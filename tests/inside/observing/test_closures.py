@@ -31,7 +31,7 @@ class Told:
 
     def watched(self, optimizer: Any, closure: Any) -> Any:
         hear = self.heard.append
-        return watched_closure(closure, lambda: hear(f"{optimizer} begins"), hear, lambda: hear("raised"))
+        return watched_closure(closure, lambda: hear(f"{optimizer} begins"), hear)
 
 
 @pytest.mark.parametrize("closure", [loss, partial(loss, 1.0), lambda: loss()])
@@ -60,8 +60,7 @@ def test_a_closure_that_raises_is_timed_too() -> None:
     watched: Any = given[0][1]
     with pytest.raises(ZeroDivisionError):
         watched()
-    assert told.heard[:2] == ["optimizer begins", "raised"]
-    assert len(told.heard) == 3
+    assert (told.heard[0], len(told.heard)) == ("optimizer begins", 2)
 
 
 @pytest.mark.parametrize("other", [None, torch.nn.Linear(1, 1), torch.ones(1)])

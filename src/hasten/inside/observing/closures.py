@@ -74,10 +74,8 @@ def with_watched_closure(
     return None
 
 
-def watched_closure(
-    closure: Call, begins: Callable[[], None], took: Callable[[float], None], raised: Callable[[], None]
-) -> Call:
-    """One that tells when it begins, its seconds, and whether it raised."""
+def watched_closure(closure: Call, begins: Callable[[], None], took: Callable[[float], None]) -> Call:
+    """One that tells when it begins, and its seconds."""
 
     @wraps(closure)
     def watched(*args: object, **kwargs: object) -> object:
@@ -85,9 +83,6 @@ def watched_closure(
         began = time.perf_counter()
         try:
             return closure(*args, **kwargs)
-        except BaseException:
-            raised()
-            raise
         finally:
             took(time.perf_counter() - began)
 

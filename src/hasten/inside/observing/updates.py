@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from threading import get_ident
+from types import FrameType
 from typing import TYPE_CHECKING
 
+from ..process.calls import is_within
 from ..seams import Args, Call, Kwargs
 from ..training import Training
 from .bypassed import Bypassed
@@ -17,7 +21,18 @@ from .observer import Observer, clock
 if TYPE_CHECKING:
     from torch.optim import Optimizer
 
-_STEP = "step"  # of torch's optimizers, and of those made like them
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Of the ``optimizer`` with this id, whose hooks ``caller`` calls."""
+
+    optimizer: int
+    caller: FrameType
+    thread: int
+
+    def may_go_on(self, frame: FrameType) -> bool:
+        """Whether ``frame``, of this thread, is called from within the step, or the step is another's."""
+        return self.thread != get_ident() or is_within(frame, self.caller)
 
 
 class Updates:
@@ -35,23 +50,21 @@ class Updates:
         self._training, self._observer, self._direct = training, observer, direct
         self._on_update = on_update
         self._bypassed = Bypassed(training)
-        self._at_work: list[int] = []  # ids of those in their step
-        self._raised: dict[int, Optimizer] = {}  # by id, those whose closure raised: the step may be over
+        self._at_work: list[_Step] = []
         self._began_within = 0.0  # when one began that steps within a backward pass
 
     def begins(self, optimizer: Optimizer, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs] | None:
         given, observer = None, self._observer
         try:
-            if id(optimizer) in self._at_work:
-                self._raised[id(optimizer)] = optimizer
-            for raised in tuple(self._raised.values()):
-                self._leave(raised)
+            caller = sys._getframe(1)
+            if self._at_work:  # steps within steps; or one raised, so it never ended
+                self._at_work = [step for step in self._at_work if step.may_go_on(caller)]
             if not self._at_work and observer.in_backward:
                 self._began_within = clock()
             elif not self._at_work:
                 given = with_watched_closure(args, kwargs, self._watched)
                 observer.update_begins()
-            self._at_work.append(id(optimizer))
+            self._at_work.append(_Step(id(optimizer), caller, get_ident()))
         except Exception as error:
             self._training.seams.give_up(error)
         return given
@@ -61,7 +74,7 @@ class Updates:
         try:
             for act in training.after_updates.values():
                 act()
-            self._end(optimizer)
+            self._end(id(optimizer))
             self._on_update(optimizer)
             if optimizer not in training.stepped:
                 training.stepped.put(optimizer, None)
@@ -76,41 +89,24 @@ class Updates:
             training.seams.give_up(error)
 
     def _watched(self, optimizer: Optimizer, closure: Call) -> Call:
-        begins = partial(self._evaluation_begins, optimizer)
-        raised = partial(self._raised.__setitem__, id(optimizer), optimizer)
-        return watched_closure(closure, begins, self._observer.closure_took, raised)
+        return watched_closure(
+            closure, partial(self._evaluation_begins, optimizer), self._observer.closure_took
+        )
 
     def _evaluation_begins(self, optimizer: Optimizer) -> None:
         """An optimizer may keep its closure, and call it outside of its step."""
         training = self._training
-        self._raised.pop(id(optimizer), None)
-        if training.seams.given_up or self._at_work[:1] != [id(optimizer)]:
+        if training.seams.given_up or not self._at_work or self._at_work[0].optimizer != id(optimizer):
             return
         try:
             self._observer.evaluation_begins(training.number_of(optimizer))
         except Exception as error:
             training.seams.give_up(error)
 
-    def _leave(self, raised: Optimizer) -> None:
-        """If something ended its step, that is over, and all that began since."""
-        self._raised.pop(id(raised), None)
-        if id(raised) in self._at_work and not _is_in_step(raised):
-            del self._at_work[self._at_work.index(id(raised)) :]
-
-    def _end(self, optimizer: Optimizer) -> None:
-        """Its latest step is over."""
-        self._raised.pop(id(optimizer), None)
-        if id(optimizer) in self._at_work:
-            del self._at_work[len(self._at_work) - 1 - self._at_work[::-1].index(id(optimizer)) :]
-
-
-def _is_in_step(optimizer: Optimizer) -> bool:
-    """Whether a step of the optimizer is running: a class that has a step of its own may call its base's."""
-    frame = sys._getframe(1).f_back
-    while frame is not None:
-        code = frame.f_code
-        named = code.co_name == _STEP and code.co_argcount
-        if named and frame.f_locals.get(code.co_varnames[0]) is optimizer:
-            return True
-        frame = frame.f_back
-    return False
+    def _end(self, optimizer: int) -> None:
+        """The latest step of the optimizer with that id is over. It may be one within its own step: a class
+        that has a step may call its base's.
+        """
+        places = [place for place, step in enumerate(self._at_work) if step.optimizer == optimizer]
+        if places:
+            del self._at_work[places[-1] :]

@@ -8,6 +8,8 @@ from functools import wraps
 from types import FrameType, MethodType
 from typing import TYPE_CHECKING, Any
 
+from ...process.calls import is_within
+
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.optim import Optimizer
@@ -80,9 +82,7 @@ class StepUnderWay:
 
     def is_around(self, frame: FrameType | None) -> bool:
         """Whether ``frame`` is called from within the step."""
-        while frame is not None and frame is not self._frame:
-            frame = frame.f_back
-        return frame is not None
+        return is_within(frame, self._frame)
 
     def end(self) -> bool:
         """Whether it was a waiting step."""
