@@ -84,6 +84,17 @@ def test_a_shorter_start_makes_no_training_faster() -> None:
     assert stream.getvalue().count("(best so far about 2.00 times faster)") == 2
 
 
+def test_a_budget_that_is_a_part_of_a_run_is_told_and_counted_down() -> None:
+    stream = io.StringIO()
+    lines = Lines(200, stream)
+    lines.begin()
+    lines.budget_of_run(30.0, 0.05, 600.0)
+    lines.stage("next")
+    told, after = stream.getvalue().splitlines()
+    assert told.strip() == "a run takes about 600 s, as far as was seen: the budget is 30.0 s, 5% of that"
+    assert after.startswith(("[ 30 s left]", "[ 29 s left]"))
+
+
 @pytest.mark.parametrize(
     ("nothing_found", "why"),
     [(False, "an honest answer takes longer here"), (True, "nothing was found yet, so the search goes on")],

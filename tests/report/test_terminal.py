@@ -414,6 +414,10 @@ def test_an_optimizer_that_made_no_step_is_told_only_where_none_did() -> None:
         ({"optimizers": ()}, "one backward pass (the script has no optimizer of torch.optim); times"),
         ({"uses": (STEPS_IN_BACKWARD,)}, "a step is one backward pass, within which the optimizers step;"),
         ({"step_said": True}, "a step is what the script marks with hasten.step(); times"),
+        (
+            {"steps_are_evaluations": True},
+            "a step is one evaluation of the closure, of which each step of the optimizer takes many; times",
+        ),
         ({"batch_size": None}, "times are compared per step, because the number of samples"),
     ],
 )

@@ -272,6 +272,7 @@ def test_it_applies_on_a_gpu_and_on_cpus_with_float16() -> None:
     [
         ({"uses": ("autocast",)}, "already uses autocast"),
         ({"uses": ("GradScaler",)}, "already uses GradScaler"),
+        ({"steps_are_evaluations": True}, "an update evaluates its closure many times"),
         ({"optimizers": ()}, "no torch optimizer"),
         ({"roots": (root(devices=("cuda:0",), dtypes=("float64",)),)}, "not all float32"),
         ({"roots": (root(),)}, "no float16 arithmetic"),

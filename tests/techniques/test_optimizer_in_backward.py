@@ -224,6 +224,7 @@ def step(backwards: int) -> Step:
         ({"optimizers": ()}, "no torch optimizer"),
         ({"uses": ("clipping",)}, "uses clipping"),
         ({"uses": ("GradScaler",)}, "uses GradScaler"),
+        ({"steps_are_evaluations": True}, "an update evaluates its closure many times"),
         ({"steps": (step(1), step(2))}, "not exactly one backward pass"),
         ({"optimizers": (optimizer(), optimizer())}, "several optimizers"),
         ({"optimizers": (optimizer(why_not_merged="LBFGS may look at a group"),)}, "one parameter at a time"),

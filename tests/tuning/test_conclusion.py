@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from hasten.bench.comparing.epoch_ends import EpochEnds
 from hasten.bench.comparing.statistics import interval
+from hasten.bench.comparing.steps import Rhythm
 from hasten.records.cause import Cause
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.reasons import Reason, WhyNot
@@ -61,6 +63,15 @@ def test_a_confirmed_gain_is_claimed_with_its_interval() -> None:
     assert result.speedup.low == pytest.approx(1 / result.ratio.high)
     assert result.speedup.count == 4
     assert result.measured == result.ratio
+
+
+@pytest.mark.parametrize("lengths", [(40,), (40, 90)])
+def test_a_length_that_varies_is_none(lengths: tuple[int, ...]) -> None:
+    ends = EpochEnds(Rhythm(0, 0, 1, 0.01))
+    for length in lengths:
+        ends.script_ended(length)
+    result = concluded(trial(CLEAR, PLAN), verdict(), ends=ends)
+    assert result.script_steps == (40 if len(lengths) == 1 else None)
 
 
 def test_a_gain_over_whole_stretches_is_claimed_as_such_next_to_that_of_steps() -> None:

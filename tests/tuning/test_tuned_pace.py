@@ -70,3 +70,16 @@ def test_without_a_gain_there_is_none() -> None:
     processes = tuple(SeenProcess(1.0, 0.01) for _ in range(4))
     confirmation = trial([0.9, 1.1, 0.95, 1.02], PLAN, processes_b=processes)
     assert conclude(Found(facts(), 100.0, verdict=verdict(), trial=confirmation)).pace is None
+
+
+@pytest.mark.parametrize("evaluations", [False, True])
+def test_a_run_is_not_compared_with_steps_that_are_evaluations(evaluations: bool) -> None:
+    """Its own steps are updates."""
+    processes = (SeenProcess(1.0, 0.01),) * 4
+    found = Found(
+        facts(steps_are_evaluations=evaluations),
+        100.0,
+        verdict=verdict(),
+        trial=trial(CLEAR, PLAN, processes_b=processes),
+    )
+    assert (conclude(found).pace is None) is evaluations
