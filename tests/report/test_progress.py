@@ -91,7 +91,7 @@ def test_a_budget_that_is_a_part_of_a_run_is_told_and_counted_down() -> None:
     lines.budget_of_run(30.0, 0.05, 600.0)
     lines.stage("next")
     told, after = stream.getvalue().splitlines()
-    assert told.strip() == "a run takes about 600 s, as far as was seen: the budget is 30.0 s, 5% of that"
+    assert told.strip() == "a run takes about 600 s, as far as was seen: the budget is 30 s, 5% of that"
     assert after.startswith(("[ 30 s left]", "[ 29 s left]"))
 
 
