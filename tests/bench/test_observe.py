@@ -277,9 +277,22 @@ LBFGS = """
 """
 
 
+@pytest.mark.parametrize("evaluations", [15, 45])
+def test_a_single_update_that_ends_while_it_is_watched_has_its_evaluations_as_steps(
+    evaluations: int, tmp_path: Path
+) -> None:
+    with trials_for(tmp_path, LBFGS.replace("range(400)", "range(1)"), str(evaluations), "hand") as trials:
+        seen, rhythm = observe(trials)
+    assert seen.steps_are_evaluations
+    assert rhythm.steps_in_all in (None, evaluations)
+    assert {step.signature[2] for step in seen.steps} == {1}
+    (lbfgs,) = seen.optimizers
+    assert lbfgs.stepped, "though its update has not ended"
+
+
 @pytest.mark.parametrize(
     ("evaluations", "by", "are_steps"),
-    [(14, "hand", True), (8, "hand", False), (14, "loader", False)],
+    [(14, "hand", True), (8, "hand", False), (14, "loader", False), (60, "loader", True)],
 )
 def test_whether_evaluations_are_steps_is_found_out_once(
     evaluations: int, by: str, are_steps: bool, tmp_path: Path

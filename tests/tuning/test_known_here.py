@@ -18,7 +18,7 @@ from hasten.records.sources import SourceDigests
 from hasten.scripts.workspace import Script, Workspace, find_script
 from hasten.tuning.journal import Journal
 from hasten.tuning.known_here import Known, known_here, run_seconds
-from tests.bench.made_up import verdict
+from tests.bench.made_up import observation, verdict
 from tests.report.made_up import GAIN
 from tests.report.test_forecast import RUN
 
@@ -62,6 +62,11 @@ def test_what_the_guard_has_passed_here_may_be_tried(script: Script) -> None:
     """Of live scope, and nothing that changes the training itself, whatever a journal says."""
     write(script, here(script))
     assert known_here(script, this_machine()) == Known(Plan({"bf16": {}}), 4000)
+
+
+def test_a_length_in_evaluations_is_none_of_a_runs_steps(script: Script) -> None:
+    write(script, replace(here(script), observation=observation(steps_are_evaluations=True)))
+    assert known_here(script, this_machine()) == Known(Plan({"bf16": {}}), None)
 
 
 def test_without_a_journal_nothing_is_known(script: Script) -> None:

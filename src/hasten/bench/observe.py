@@ -61,12 +61,12 @@ def observe(
 
     Raises ScriptError if the script fails by itself, Refusal if it never trains or ends too soon.
     """
-    asked = trials, steps, warmup_steps, seconds, on, plan, told
+    asked = trials, steps, warmup_steps, seconds, on, plan
     try:
-        return _observed(*asked)
+        return _observed(*asked, told)
     except _EvaluationsAreSteps:
         trials.evaluations = True
-        return _observed(*asked)
+        return _observed(*asked, lambda step, watching: None, again=True)
 
 
 class _EvaluationsAreSteps(Exception):
@@ -81,13 +81,16 @@ def _observed(
     on: WatchOn | None,
     plan: Plan,
     told: Callable[[float, float], None],
+    again: bool = False,
 ) -> tuple[Observation, Rhythm]:
+    """``again``: a worker was watched before, and what its script prepared is kept."""
     script, known = trials.stage.argv[0], trials.evaluations is not None
     with trials.worker(plan, closely=True) as worker:
         in_all = None
         try:
             worker.wait_started()
-            trials.keep_preparations(worker)
+            if not again:
+                trials.keep_preparations(worker)
             warm = worker.steps(min(_FIRST_STEPS, warmup_steps))
             left = seconds - _seconds(warm)
             usual = _usual(worker)
@@ -107,7 +110,11 @@ def _observed(
                 seen, in_all = _watch_on(worker, trials, seen, on)
         except ScriptOver as over:
             in_all = over.ended.steps_in_all
-            if over.ended.how != "completed" or over.ended.observation is None or in_all < LEAST_STEPS:
+            if over.ended.how != "completed" or over.ended.observation is None:
+                raise too_short(over.ended, worker.child, script, trials.folder) from None
+            if over.ended.observation.steps_are_evaluations and not known:
+                raise _EvaluationsAreSteps from None
+            if in_all < LEAST_STEPS:
                 raise too_short(over.ended, worker.child, script, trials.folder) from None
             warmup_steps = min(warmup_steps, in_all // 4)
             watched = [*worker.history, *over.ended.steps][1 + warmup_steps :]

@@ -30,10 +30,13 @@ def step_costs(
     """
     first: Observation | None = None
     runs: Runs = {}
+    evaluations: bool | None = None
     for number, divisor in enumerate(DIVISORS, 1):
         say(f"measuring steps, process {number} of {len(DIVISORS)}")
         with Trials(replace(stage, batch_divisor=divisor)) as trials:
+            trials.evaluations = evaluations
             seen, _ = observe(trials, _STEPS, _WARMUP_STEPS, seconds, plan=plan)
+            evaluations = trials.evaluations
         first = first or seen
         samples = samples_per_step(seen)
         if samples is None:

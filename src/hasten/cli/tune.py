@@ -127,7 +127,10 @@ def budget_seconds(budget: float | ShareOfRun, script: Script) -> float | None:
         return budget
     length = budget.seconds if budget.seconds is not None else run_seconds(script)
     if length is None:
-        say(f"hasten: {script.label} is watched first: the budget is {budget} of a run, as its loops say it")
+        say(
+            f"hasten: {script.label} is watched first: the budget is {budget} of a run, if its loops say how "
+            "long that is"
+        )
         return None
     seconds = budget.share * length
     say(f"hasten: the budget is {seconds_words(seconds)}, {budget} of {seconds_words(length)}")

@@ -79,7 +79,7 @@ class Allowance:
         if seconds is None:
             raise Refusal(
                 f"--budget {100 * share:g}%: it is not known how long {self.request.script.label} trains "
-                "with these arguments: no tune has seen its end, and the loops around a step do not say. "
+                "with these arguments: no tune found that out, and the loops around a step do not say. "
                 f"Say how long, as in --budget '{100 * share:g}% of 2h', or give seconds"
             )
         self.budget.seconds = share * seconds

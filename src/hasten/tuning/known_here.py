@@ -50,7 +50,7 @@ def known_here(script: Script, machine: Machine) -> Known:
                 and result.versions == versions
                 and _as_it_was(script, result)
             ):
-                return Known(_passed(result), result.script_steps)
+                return Known(_passed(result), _steps_of(result))
     return Known()
 
 
@@ -72,6 +72,12 @@ def _seconds_of(result: TuneResult) -> float | None:
         return None
     start = result.observation.start_seconds if result.observation is not None else 0.0
     return start + steps * each
+
+
+def _steps_of(result: TuneResult) -> int | None:
+    """None where each evaluation of a closure was a step: in a run, an update is."""
+    seen = result.observation
+    return None if seen is not None and seen.steps_are_evaluations else result.script_steps
 
 
 def _as_it_was(script: Script, result: TuneResult) -> bool:

@@ -136,6 +136,14 @@ def test_a_process_that_went_further_than_another_was_long_tells_that_it_varies(
     assert ends.varies is varies
 
 
+def test_ends_that_were_reckoned_say_nothing_of_the_length() -> None:
+    """As those of shortened epochs: the script may end by steps, before so many epochs are over."""
+    ends = EpochEnds(RHYTHM)
+    ends.script_ended(40)
+    ends.note_ends(BASELINE, 0.1, 4, 400)
+    assert not ends.varies
+
+
 # ---- after the last step
 def test_what_comes_after_the_last_step_is_told_with_its_plan() -> None:
     ends = EpochEnds(RHYTHM)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -155,6 +156,16 @@ def test_many_evaluations_are_steps_where_they_are_asked_for_or_found(
     assert watch.observer.evaluations.are_steps is (evaluations is not False)
 
 
+def test_many_more_evaluations_are_steps_though_a_batch_was_waited_for(
+    asked: Callable[[bool | None], Watch],
+) -> None:
+    """All samples as one batch, before the only update."""
+    watch, fit = asked(None), Fit(evaluations=60)
+    next(iter(DataLoader(TensorDataset(torch.zeros(4, 1)), batch_size=4)))
+    fit.update()
+    assert [step.backwards for step in watch.steps] == [50] + 10 * [1]
+
+
 def test_updates_on_a_loaders_batches_stay_steps(asked: Callable[[bool | None], Watch]) -> None:
     """A batch comes once an update: an evaluation is not what repeats."""
     watch, fit = asked(None), Fit(evaluations=15)
@@ -288,6 +299,31 @@ def test_after_a_closure_that_raised_other_optimizers_steps_are_seen(watch: Watc
         value.backward()
         other.step()
     assert [step.optimizer for step in watch.steps] == [1, 1]
+
+
+def test_a_step_that_raised_holds_nothing(watch: Watch) -> None:
+    """What it needed is needed for another try: memory of a GPU that was too small."""
+    fit = Fit(evaluations=5)
+    fit.raises_after = 3
+
+    class Large:
+        pass
+
+    def train() -> weakref.ref[Large]:
+        large = Large()
+        with suppress(StopIteration):
+            fit.update()
+        return weakref.ref(large)
+
+    assert train()() is None
+
+
+def test_an_optimizer_steps_while_its_only_update_goes_on(asked: Callable[[bool | None], Watch]) -> None:
+    watch, fit = asked(True), Fit(evaluations=5)
+    fit.raises_after = 3
+    with pytest.raises(StopIteration):
+        fit.update()
+    assert len(watch.training.stepped) == 1
 
 
 def test_an_optimizer_that_goes_on_after_its_closure_raised_ends_one_step(watch: Watch) -> None:

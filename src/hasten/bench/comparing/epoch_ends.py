@@ -53,12 +53,14 @@ class EpochEnd:
 @dataclass
 class _Course:
     """Where ends occurred in the script's steps, in one process, followed from ``begin`` to ``reach``.
-    ``plain``: its steps are the script's, not those of a plan that trains differently.
+    ``plain``: its steps are the script's, not those of a plan that trains differently. ``followed``: they
+    were all seen, not reckoned.
     """
 
     begin: int
     plain: bool
     reach: int = 0
+    followed: bool = True
     at: dict[Kind, list[int]] = field(default_factory=dict)  # steps before each one
     under: list[tuple[Plan, Kind]] = field(default_factory=list)  # in order
     first: dict[Plan, list[float]] = field(
@@ -126,7 +128,7 @@ class EpochEnds:
         no more than one does.
         """
         course = self._course(plan, 0)
-        course.reach, each = steps + 1, steps / count
+        course.reach, course.followed, each = steps + 1, False, steps / count
         course.at[TURN] = [round(each * (number + 1)) for number in range(count)]
         self.seen.append(EpochEnd(plan, seconds, count == 1, TURN, len(self._courses)))
 
@@ -226,7 +228,8 @@ class EpochEnds:
         """Whether the script's length differs from run to run: it stops early, or by a clock. A process that
         went further than another was long says so, too.
         """
-        return bool(self._lengths) and max(*self._lengths, self.reach) > _ALIKE * min(self._lengths)
+        seen = [*self._lengths, *(one.reach for one in self._courses if one.plain and one.followed)]
+        return bool(self._lengths) and max(seen) > _ALIKE * min(self._lengths)
 
     def _at(self, kind: Kind) -> list[int]:
         return self._furthest.at.get(kind, []) if self._furthest is not None else []

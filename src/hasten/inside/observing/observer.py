@@ -207,12 +207,14 @@ class Observer:
         self._closure_took = 0.0
         self._update_began = clock()
 
-    def evaluation_begins(self, optimizer: int) -> None:
-        """The closure that the optimizer's step got is called."""
-        if not self.said and self.evaluations.begins(waited=self._step.data > 0):
+    def evaluation_begins(self, optimizer: int) -> bool:
+        """The closure that the optimizer's step got is called. Returns whether a step ends before."""
+        ends = not self.said and self.evaluations.begins(waited=self._step.data > 0)
+        if ends:
             self._update_pauses()
             self._end_step(optimizer)
             self._update_goes_on()
+        return ends
 
     def closure_took(self, seconds: float) -> None:
         """The closure that the optimizer's step got and called."""

@@ -7,10 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from threading import get_ident
-from types import FrameType
 from typing import TYPE_CHECKING
 
-from ..process.calls import is_within
 from ..seams import Args, Call, Kwargs
 from ..training import Training
 from .bypassed import Bypassed
@@ -21,18 +19,26 @@ from .observer import Observer, clock
 if TYPE_CHECKING:
     from torch.optim import Optimizer
 
+_STEP = "step"  # of torch's optimizers, and of those made like them
+
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """Of the ``optimizer`` with this id, whose hooks ``caller`` calls."""
+    """Of one optimizer, in one thread. It holds neither the optimizer nor a frame: the step may raise."""
 
-    optimizer: int
-    caller: FrameType
+    optimizer: int  # its id
     thread: int
 
-    def may_go_on(self, frame: FrameType) -> bool:
-        """Whether ``frame``, of this thread, is called from within the step, or the step is another's."""
-        return self.thread != get_ident() or is_within(frame, self.caller)
+    def is_running(self) -> bool:
+        """Whether a function of the optimizer's that is called ``step`` is on the thread's stack."""
+        frame = sys._current_frames().get(self.thread)
+        while frame is not None:
+            code = frame.f_code
+            named = code.co_name == _STEP and code.co_argcount
+            if named and id(frame.f_locals.get(code.co_varnames[0])) == self.optimizer:
+                return True
+            frame = frame.f_back
+        return False
 
 
 class Updates:
@@ -56,15 +62,14 @@ class Updates:
     def begins(self, optimizer: Optimizer, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs] | None:
         given, observer = None, self._observer
         try:
-            caller = sys._getframe(1)
             if self._at_work:  # steps within steps; or one raised, so it never ended
-                self._at_work = [step for step in self._at_work if step.may_go_on(caller)]
+                self._at_work = [step for step in self._at_work if step.is_running()]
             if not self._at_work and observer.in_backward:
                 self._began_within = clock()
             elif not self._at_work:
                 given = with_watched_closure(args, kwargs, self._watched)
                 observer.update_begins()
-            self._at_work.append(_Step(id(optimizer), caller, get_ident()))
+            self._at_work.append(_Step(id(optimizer), get_ident()))
         except Exception as error:
             self._training.seams.give_up(error)
         return given
@@ -77,9 +82,7 @@ class Updates:
             self._end(id(optimizer))
             self._on_update(optimizer)
             if optimizer not in training.stepped:
-                training.stepped.put(optimizer, None)
-                self._direct.stepped(training.serial_of(training.number_of(optimizer)))
-                self._bypassed.stepped(optimizer)
+                self._steps_first(optimizer)
             if not self._at_work and observer.in_backward:
                 training.steps_in_backward = True
                 observer.updated_within(clock() - self._began_within, training.number_of(optimizer))
@@ -87,6 +90,13 @@ class Updates:
                 observer.update_ends(training.number_of(optimizer))
         except Exception as error:
             training.seams.give_up(error)
+
+    def _steps_first(self, optimizer: Optimizer) -> None:
+        """It has changed weights for the first time."""
+        training = self._training
+        training.stepped.put(optimizer, None)
+        self._direct.stepped(training.serial_of(training.number_of(optimizer)))
+        self._bypassed.stepped(optimizer)
 
     def _watched(self, optimizer: Optimizer, closure: Call) -> Call:
         return watched_closure(
@@ -99,7 +109,9 @@ class Updates:
         if training.seams.given_up or not self._at_work or self._at_work[0].optimizer != id(optimizer):
             return
         try:
-            self._observer.evaluation_begins(training.number_of(optimizer))
+            ended = self._observer.evaluation_begins(training.number_of(optimizer))
+            if ended and optimizer not in training.stepped:
+                self._steps_first(optimizer)
         except Exception as error:
             training.seams.give_up(error)
 

@@ -8,8 +8,6 @@ from functools import wraps
 from types import FrameType, MethodType
 from typing import TYPE_CHECKING, Any
 
-from ...process.calls import is_within
-
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.optim import Optimizer
@@ -82,7 +80,9 @@ class StepUnderWay:
 
     def is_around(self, frame: FrameType | None) -> bool:
         """Whether ``frame`` is called from within the step."""
-        return is_within(frame, self._frame)
+        while frame is not None and frame is not self._frame:
+            frame = frame.f_back
+        return frame is not None
 
     def end(self) -> bool:
         """Whether it was a waiting step."""
