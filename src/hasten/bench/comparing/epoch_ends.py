@@ -20,6 +20,7 @@ from ...records.plan import Plan
 from .steps import Rhythm
 
 _ALIKE = 1.02  # times: runs of one script whose lengths differ by no more have the same length
+_FEW_STEPS = 2  # that processes may differ in, by what counts as their first and last
 _FIRST_STEPS = 20  # models first called after these are not part of the same training
 _PACE_STEPS = 10  # of an epoch, and of later ones, to tell how fast they are
 
@@ -228,8 +229,8 @@ class EpochEnds:
         """Whether the script's length differs from run to run: it stops early, or by a clock. A process that
         went further than another was long says so, too.
         """
-        seen = [*self._lengths, *(one.reach for one in self._courses if one.plain and one.followed)]
-        return bool(self._lengths) and max(seen) > _ALIKE * min(self._lengths)
+        reached = [one.reach - _FEW_STEPS for one in self._courses if one.plain and one.followed]
+        return bool(self._lengths) and max([*self._lengths, *reached]) > _ALIKE * min(self._lengths)
 
     def _at(self, kind: Kind) -> list[int]:
         return self._furthest.at.get(kind, []) if self._furthest is not None else []
