@@ -151,7 +151,7 @@ def test_a_part_of_nobody_knows_what_is_refused(run: WatchedRun | None, request_
 
 def test_a_part_that_is_too_short_says_what_it_would_take(request_of: TuneRequest) -> None:
     run = replace(watched_run(start=4.0, steps=20.0), planned_steps=4)
-    with pytest.raises(Refusal, match=r"and the budget is 2 s: try --budget \d+"):
+    with pytest.raises(Refusal, match=r"and the budget is 2\.2 s: try --budget \d+"):
         divided_by_share(request_of, run)
 
 

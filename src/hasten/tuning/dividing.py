@@ -70,7 +70,7 @@ class Allowance:
                 f"{request.script.label} takes {seconds_words(observation.start_seconds)} to its first step "
                 f"and {seconds_words(rhythm.cycle_seconds / rhythm.cycle)} a step, so an honest answer, by "
                 f"fresh processes, takes at least {budget.least:.0f} s, and the budget is "
-                f"{budget.seconds:.0f} s: try --budget {_SUGGESTED * budget.least:.0f}"
+                f"{seconds_words(budget.seconds)}: try --budget {_SUGGESTED * budget.least:.0f}"
             )
 
     def _take_share(self, observation: Observation, share: float) -> None:

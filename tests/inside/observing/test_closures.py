@@ -213,6 +213,14 @@ def test_once_the_script_marks_steps_they_are_the_only_ones(asked: Callable[[boo
     assert watch.observer.evaluations.are_steps is False
 
 
+def squares(weight: torch.Tensor, optimizer: torch.optim.Optimizer) -> Any:
+    """The closure of a step."""
+    optimizer.zero_grad()
+    value: Any = weight.square().sum()
+    value.backward()
+    return value
+
+
 def test_a_closure_that_is_called_outside_of_its_update_ends_no_step(
     asked: Callable[[bool | None], Watch],
 ) -> None:
@@ -226,13 +234,7 @@ def test_a_closure_that_is_called_outside_of_its_update_ends_no_step(
     weight = torch.nn.Parameter(torch.ones(2))
     optimizer = Keeps([weight], lr=0.1)
 
-    def closure() -> Any:
-        optimizer.zero_grad()
-        value: Any = weight.square().sum()
-        value.backward()
-        return value
-
-    optimizer.step(closure)
+    optimizer.step(partial(squares, weight, optimizer))
     kept[0]()
     assert len(watch.steps) == 1
 
@@ -250,12 +252,7 @@ def test_a_step_that_calls_its_base_classs_step_is_one_step(with_closure: bool, 
 
     optimizer = Decaying([weight], lr=0.1)
 
-    def closure() -> Any:
-        optimizer.zero_grad()
-        value: Any = weight.square().sum()
-        value.backward()
-        return value
-
+    closure: Any = partial(squares, weight, optimizer)
     for _ in range(3):
         if with_closure:
             optimizer.step(closure)

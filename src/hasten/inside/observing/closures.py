@@ -15,8 +15,7 @@ from typing import Any
 
 from ..seams import Args, Call, Kwargs
 
-MANY = 10  # evaluations in one update
-_MANY_ON_A_BATCH = 50
+_MANY, _MANY_ON_A_BATCH = 10, 50  # evaluations in one update
 _ALIKE = 1.25  # times the fewest evaluations of an update: the most, where all take about as many
 _FUNCTIONS = (FunctionType, MethodType, partial)  # not a module, which some optimizers get
 _NAME = "closure"
@@ -25,8 +24,8 @@ _NAME = "closure"
 @dataclass(slots=True)
 class Evaluations:
     """Of the closures that updates get. ``are_steps``: whether each is a step; None: that is found out. They
-    are from the first update on that evaluates its closure many times: more often if it waited for a batch,
-    as one that waits for a batch each time comes again soon.
+    are from the first update on that evaluates its closure many times. One that waited for a loader's batch
+    needs more of them: it comes again with the next batch.
     """
 
     are_steps: bool | None = False
@@ -45,7 +44,7 @@ class Evaluations:
         """One begins; whether a step ends there. ``waited``: for a loader's batch, since the last step."""
         before = self._in_update
         self._in_update += 1
-        if self.are_steps is None and before == (_MANY_ON_A_BATCH if waited else MANY):
+        if self.are_steps is None and before == (_MANY_ON_A_BATCH if waited else _MANY):
             self.are_steps = True
         return self.are_steps is True and before > 0
 
