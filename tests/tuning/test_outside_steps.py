@@ -201,6 +201,16 @@ def test_so_much_that_its_share_of_the_search_is_enough_to_look(share: float | N
 
 
 @pytest.mark.attack("truth")
+def test_no_budget_is_named_that_a_small_part_is_not_worth() -> None:
+    """0.4% of the search's time is for looking: with that, 11 s of it would take a budget of 3,800 s."""
+    bench = ScriptedBench({"quick": 0.5}, outside=EVALUATION, unseen={"evaluation": NEVER})
+    search = search_over(bench, Named(100.0))
+    search.run([of("quick", "evaluation", share=0.012)])
+    words = "evaluation takes about 1.2% of a run, too little to wait for one evaluation and the next"
+    assert why_not(search) == {"quick": words}
+
+
+@pytest.mark.attack("truth")
 def test_the_rest_of_the_search_is_in_it() -> None:
     """It is looked for first, and compared when steps have been."""
     now = 0.0

@@ -75,15 +75,16 @@ class WhyNot:
     ``share`` of a run, so that with what they bring along it cannot gain more than ``bound``.
 
     For techniques that shorten other ``parts`` of a run than its steps: "small part": these take at most this
-    ``share`` of it. "not seen": they did not occur often enough, as ``unseen`` says. "no time for stretches":
-    they did, and comparing takes longer than the time left. ``budget``: one that would be enough to try it;
+    ``share`` of it. "not worth a look": they take about this, which is too little to wait until they occur
+    twice. "not seen": they did not occur often enough, as ``unseen`` says. "no time for stretches": they did,
+    and comparing takes longer than the time left. ``budget``: one that would be enough to try it;
     None if none can be named.
     """
 
     code: Literal[
         "said", "by name", "only the start", "not named", "excluded", "risk",
-        "no time", "no time in combination", "before the start", "small part", "small phases", "not seen",
-        "no time for stretches",
+        "no time", "no time in combination", "before the start", "small part", "small phases",
+        "not worth a look", "not seen", "no time for stretches",
     ]  # fmt: skip
     text: str = ""
     risk: str = ""

@@ -20,7 +20,7 @@ _HEADINGS: dict[Group, str] = {
     "choice": "Not tried unless you ask for it:",
     "plan": "Not in combination with this plan:",
 }
-_TIME = {"no time", "not seen", "no time for stretches"}
+_TIME = {"no time", "not worth a look", "not seen", "no time for stretches"}
 _CHOICE = {"risk", "by name", "only the start"}
 _SMALL = {"small part", "small phases"}
 

@@ -145,6 +145,10 @@ def why_not_words(why: WhyNot) -> str:
         takes = "take" if len(why.parts) > 1 else "takes"
         phases = " and ".join(_PHASE.get(name, name) for name in why.parts)
         return f"{phases} {takes} {why.share:.1%} of a run: it cannot gain more than {why.bound:.1%} of it"
+    if why.code == "not worth a look":
+        what = ONE_OF.get(why.parts[0], "end of an epoch")
+        takes = f"{parts_words(why.parts)} takes about {why.share:.1%} of a run"
+        return f"{takes}, too little to wait for one {what} and the next"
     if why.code == "not seen" and why.unseen is not None:
         return f"{_unseen_words(why.unseen)}{_budget_words(why.budget, never_seen=not why.unseen.times)}"
     if why.code == "no time for stretches":

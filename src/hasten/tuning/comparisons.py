@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from ..bench.base import Bench
 from ..bench.comparing.decisions import LARGE_BELOW, tells
@@ -18,57 +17,14 @@ from ..records.trial import Ratio, Seen, Trial, Unseen
 from .candidate import Candidate
 from .paying import ScriptLength
 from .reasons import reason_of, reason_together
+from .time_left import TimeLeft
 
 TOGETHER = "environment"  # name of the row for techniques tried together
 _MARGIN = 1.1  # times the seconds until a part is seen: no two processes take the same time
+_OUT_OF_PROPORTION = 3.0  # times the budget for all else: none is named to look for a small part so long
 
 Notify = Callable[[Tried], None]
 Announce = Callable[[str, Plan], None]
-
-
-class TimeLeft(Protocol):
-    """The search's share of the budget."""
-
-    @property
-    def left(self) -> float:
-        """Seconds; 0 or less when it is over."""
-        ...
-
-    def left_with(self, plan: Plan) -> float:
-        """The same, if ``plan`` were found."""
-        ...
-
-    def search_on(self) -> bool:
-        """Called where nothing was found, and the next does not fit: whether there is more time now."""
-        ...
-
-    def affords_end(self, plan: Plan) -> bool:
-        """Whether ``plan`` could still be checked and confirmed, were it found now."""
-        ...
-
-    def leave_comparison(self, plan: Plan, seconds: float) -> bool:
-        """Whether there is time for a comparison that finds ``plan``, perhaps as there is more time now."""
-        ...
-
-    def leave_end(self, plan: Plan) -> bool:
-        """The same for a plan that is much faster, for which there may be more time now."""
-        ...
-
-    def enough_for(self, plan: Plan, seconds: float) -> float | None:
-        """The budget under which ``plan`` could be found in ``seconds`` from now on; None if none can be
-        named.
-        """
-        ...
-
-    def enough_to_have(self, seconds: float) -> float | None:
-        """The budget under which the search has this many seconds when it begins; None if none can be
-        named.
-        """
-        ...
-
-    def gained(self, speedup: float, names: Iterable[str], other_settings: bool = False) -> None:
-        """A part of what was found makes training at least this many times faster."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -229,14 +185,21 @@ class Comparisons:
             row = self.left_out[one.at]
             (why,) = row.reasons
             if why.unseen is not None and why.unseen.needed is not None:
-                why = replace(why, budget=self._enough_to_see(found, one, _MARGIN * why.unseen.needed))
+                why = self._in_time(why, found, one, _MARGIN * why.unseen.needed)
                 self.left_out[one.at] = Refused(row.technique, (why,))
 
-    def _enough_to_see(self, found: Plan, one: _PutOff, needed: float) -> float | None:
+    def _in_time(self, why: WhyNot, found: Plan, one: _PutOff, needed: float) -> WhyNot:
+        """``why`` with the budget in which there are so many seconds to look, unless that is out of all
+        proportion.
+        """
         self._wanted += needed
         to_compare = self.budget_for(found, Plan({**found.techniques, **one.plan.techniques}))
         to_look = self._deadline.enough_to_have(needed / one.share)
-        return max(to_compare, to_look) if to_compare is not None and to_look is not None else None
+        if to_compare is None or to_look is None:
+            return why
+        if why.share and to_look > _OUT_OF_PROPORTION * to_compare:
+            return replace(why, code="not worth a look")
+        return replace(why, budget=max(to_compare, to_look))
 
     def record(
         self, name: str, settings: Settings, trial: Trial, kept: bool, reason: Reason, ablation: bool = False

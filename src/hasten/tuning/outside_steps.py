@@ -43,7 +43,7 @@ def weighed(comparisons: Comparisons, candidates: Sequence[Candidate]) -> list[C
         plan = candidate.added_to(BASELINE, 0)
         seen = comparisons.seek(candidate.technique.name, BASELINE, plan, comparisons.seconds_left * looked)
         if isinstance(seen, Unseen):
-            why = WhyNot("not seen", parts=(seen.part,), unseen=seen)
+            why = WhyNot("not seen", parts=(seen.part,), share=share or 0.0, unseen=seen)
             comparisons.put_off(candidate.technique.name, why, plan, looked)
             continue
         share = seen.share if share is None else share

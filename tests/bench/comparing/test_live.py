@@ -232,11 +232,31 @@ def test_the_length_of_a_changed_training_is_not_taken_for_the_scripts() -> None
 
 
 def test_a_script_too_short_for_the_smallest_abba_block_fails() -> None:
-    trials = PaperTrials(length=24)
+    trials = PaperTrials(length=15)
     trial = bench_over(trials).compare(BASELINE, FAST, 1e9)
-    assert trial.failure == "the script ends after 24 steps, and one comparison takes 25"
+    assert trial.failure == "the script ends after 15 steps, and one comparison takes 16"
     assert trial.ratio is None
     assert len(trials.workers) == 1
+
+
+@pytest.mark.parametrize(("length", "begins"), [(22, "baseline x 5"), (16, "baseline x 1")])
+def test_where_the_script_is_very_short_fewer_of_its_steps_are_untimed(length: int, begins: str) -> None:
+    """Blocks of 3 take 12 of them, and before these 1 + 5 + 6 would be untimed in a script of 22."""
+    trials = PaperTrials(effects={"bf16": 0.5}, length=length)
+    bench = bench_over(trials, replace(RHYTHM, steps_in_all=length))
+    trial = bench.compare(BASELINE, FAST, 0.0)
+    assert trial.failure is None
+    assert trial.log_ratios == pytest.approx([math.log(0.5)] * 3)
+    assert begins in trials.log
+    assert len(trials.workers) == 3
+
+
+def test_a_script_of_a_dozen_slow_steps_is_compared() -> None:
+    trials = PaperTrials((1.0,), effects={"bf16": 0.5}, length=12)
+    slow = replace(RHYTHM, cycle_seconds=1.0, steps_in_all=12)
+    trial = bench_over(trials, slow).compare(BASELINE, FAST, 0.0)
+    assert trial.failure is None
+    assert trial.log_ratios == pytest.approx([math.log(0.5)] * 3)
 
 
 def test_a_script_that_became_shorter_goes_on_with_shorter_blocks() -> None:

@@ -221,6 +221,14 @@ def test_a_script_too_short_for_the_smallest_blocks_fails() -> None:
     assert trial.ratio is None
 
 
+def test_blocks_fit_a_short_script_also_where_batches_were_made_ahead() -> None:
+    """Two worker processes with two batches each: up to four of a block may have been ready."""
+    trials = PaperTrials(length=60)
+    trial = bench_over(trials).compare(BASELINE, Plan({"loader_workers": {"count": 2}}), 2)
+    assert trial.failure is None
+    assert max(worker.taken for worker in trials.workers[2:]) <= 60
+
+
 def test_a_script_that_became_shorter_fails() -> None:
     trials = PaperTrials(length=41)
 

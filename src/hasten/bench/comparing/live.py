@@ -25,10 +25,10 @@ from ..workers.worker import Worker
 from .abba_blocks import LONG_SECONDS, Comparison, TrialFailed, least
 from .epoch_ends import EpochEnds
 from .quiet import Quiet
-from .steps import Block, Rhythm, as_of_late, fastest_cycle, measure, spoilt
+from .steps import Block, Rhythm, as_of_late, fastest_cycle, measure, of_this_training, spoilt
 
 _BLOCKS, _TIMED_IF_SLOW = 4, 1  # of an ABBA block, and cycles of each
-_SETTLING_CYCLES = 3  # untimed, the first time a worker trains under a plan
+_SETTLING_CYCLES = 3  # untimed, the first time a worker trains under a plan; 1 if the script is very short
 _WARMUP_STEPS = 10
 _RECENT = 20  # steps
 _PATIENCE, _LEAST_PATIENCE = 2, 40.0  # times a comparison's seconds, and seconds: for b's set-up
@@ -57,10 +57,13 @@ class LiveBench:
 
     def _take(self, rhythm: Rhythm) -> None:
         self._rhythm = rhythm
-        self._warmup_steps = rhythm.warmup_steps(min(_WARMUP_STEPS, rhythm.warmup_cycles * rhythm.cycle))
-        self._settling = _SETTLING_CYCLES * rhythm.cycle
-        self._untimed = 1 + self._warmup_steps + 2 * self._settling
-        self._block_steps = rhythm.block_steps(_BLOCKS, self._untimed, _TIMED_IF_SLOW)
+        warmup = rhythm.warmup_steps(min(_WARMUP_STEPS, rhythm.warmup_cycles * rhythm.cycle))
+        for self._warmup_steps, settling in ((warmup, _SETTLING_CYCLES), (warmup, 1), (1, 1)):
+            self._settling = settling * rhythm.cycle
+            self._untimed = 1 + self._warmup_steps + 2 * self._settling
+            self._block_steps = rhythm.block_steps(_BLOCKS, self._untimed, _TIMED_IF_SLOW)
+            if self._block_steps:  # fewer are untimed only where the script has too few otherwise
+                break
 
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
         """``b`` against ``a``; they may only differ in live techniques."""
@@ -120,7 +123,7 @@ class LiveBench:
         seen: Sequence[Step] = self._worker.history if self._worker and self.has_worker_for(a) else ()
         if seen:
             step_seconds = median(step.seconds for step in seen[-_RECENT:])
-        waits = max(0, wait - _of_this_training(seen)) + (self._processes_after(wait) - 1) * wait
+        waits = max(0, wait - of_this_training(seen)) + (self._processes_after(wait) - 1) * wait
         return waits * step_seconds
 
     def least_steps(self, plan: Plan) -> int:
@@ -199,7 +202,7 @@ class LiveBench:
             raise TrialFailed(f"it can gain something after {wait:,} steps, and the script takes {length:,}")
 
     def _train_until(self, wait: int, worker: Worker, plan: Plan) -> None:
-        missing = wait - _of_this_training(worker.history)
+        missing = wait - of_this_training(worker.history)
         if missing > 0:
             self._note(worker)
             if why_not := worker.switch(plan):
@@ -292,9 +295,3 @@ class LiveBench:
         steps = [*worker.history[self._noted : ended.steps_in_all - len(ended.steps)], *ended.steps]
         self._ends.note(worker.plan, steps, self._noted)
         self._ends.note_tail(worker.plan, ended.rest)
-
-
-def _of_this_training(steps: Sequence[Step]) -> int:
-    """How many of them came since the latest model appeared: that may have begun another training."""
-    began = max((number for number, step in enumerate(steps) if step.new_model), default=0)
-    return len(steps) - began

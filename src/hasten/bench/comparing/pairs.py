@@ -57,6 +57,7 @@ class PairsBench:
         self._quiet = quiet or Quiet()
         self._ends = ends or EpochEnds(rhythm)
         self._late = 0  # steps until both plans are in force, and there is anything to compare
+        self._ahead = 0  # steps of each block that are not timed, as their batches may have been ready before
         self.shows_after: Mapping[str, int] = {}  # as in ``LiveBench``
         self._fitted = False  # whether blocks fit the script's steps under these plans
         self._take(rhythm)
@@ -70,12 +71,13 @@ class PairsBench:
         warmup = max(rhythm.warmup_cycles, min(40, math.ceil(_WARMUP_SECONDS / rhythm.cycle_seconds)))
         self._warmup_steps = self._late + rhythm.warmup_steps(warmup * rhythm.cycle)
         self._turns = rhythm.fewer(_TURNS, _TURNS_IF_SLOW)
-        self._block_steps = rhythm.block_steps(2 * self._turns, 1 + self._warmup_steps, _TIMED_IF_SLOW)
+        self._untimed = 1 + self._warmup_steps + 2 * self._turns * self._ahead
+        self._block_steps = rhythm.block_steps(2 * self._turns, self._untimed, _TIMED_IF_SLOW)
 
     @property
     def steps_needed(self) -> int:
         """Steps that each worker of a pair trains."""
-        return 1 + self._warmup_steps + 2 * self._turns * self._block_steps
+        return self._untimed + 2 * self._turns * self._block_steps
 
     @property
     def _spare_steps(self) -> float:
@@ -88,6 +90,7 @@ class PairsBench:
         clock = self._trials.limit.clock
         began = clock()
         self._late = max(starts_after(a), starts_after(b), late(a, b, self.shows_after))
+        self._ahead = max(map(self._ahead_under, (a, b)))
         self._take(replace(self._rhythm, steps_in_all=self._ends.script_steps))
         self._fitted = self._ends.script_steps is not None and not (changing(a) or changing(b))
         self._timed = self._rhythm.between(a, b)
@@ -175,8 +178,7 @@ class PairsBench:
 
     def _pair(self, a: Plan, b: Plan, a_first: bool) -> Pair:
         if not self._block_steps:
-            untimed = 1 + self._warmup_steps
-            raise MeasureFailed(self._rhythm.too_short(2 * self._turns, untimed, _TIMED_IF_SLOW))
+            raise MeasureFailed(self._rhythm.too_short(2 * self._turns, self._untimed, _TIMED_IF_SLOW))
         with ExitStack() as stack:
             order = first, second = (a, b) if a_first else (b, a)
             workers = dict(zip(order, self._started(order, stack), strict=True))
@@ -246,7 +248,7 @@ class PairsBench:
         while position < len(order):
             plan = order[position]
             before = self._quiet.begin()
-            block = self._block(workers[plan], batches_ahead(plan))
+            block = self._block(workers[plan], self._ahead_under(plan))
             position += 1
             if self._quiet.disturbed(before, again):
                 timed, position = [], 0
@@ -275,11 +277,14 @@ class PairsBench:
             worker.steps(self._warmup_steps)
         worker.pause()
 
-    def _block(self, worker: Worker, ahead: int) -> Block | None:
-        """One timed block, of which the first cycle is not counted: GPU memory may be reserved again in it.
-        ``ahead`` batches may have been made for free before it was stopped.
+    def _ahead_under(self, plan: Plan) -> int:
+        """Steps whose batches may have been made for free before a worker was stopped."""
+        return self._rhythm.cycle * math.ceil(batches_ahead(plan) / self._rhythm.cycle)
+
+    def _block(self, worker: Worker, untimed: int) -> Block | None:
+        """One timed block, of which the first cycle is not counted: GPU memory may be reserved again in it;
+        nor are the ``untimed`` steps before it.
         """
-        untimed = self._rhythm.cycle * math.ceil(ahead / self._rhythm.cycle)
         worker.resume()
         steps = worker.steps(untimed + self._block_steps)[untimed:]
         worker.pause()

@@ -229,6 +229,12 @@ def measure(steps: Sequence[Step], rhythm: Rhythm, discard: int = 1) -> Block | 
     return Block(sample_seconds, median(each), fmean(each), uneven=fmean(each) / max(1e-9, median(each)))
 
 
+def of_this_training(steps: Sequence[Step]) -> int:
+    """How many of them came since the latest model appeared: that may have begun another training."""
+    began = max((number for number, step in enumerate(steps) if step.new_model), default=0)
+    return len(steps) - began
+
+
 def spoilt(steps: Sequence[Step], rhythm: Rhythm) -> str:
     """Why such a training cannot win, however fast; "" if its losses are fine."""
     if not all(math.isfinite(loss) for step in steps for loss in step.losses):
