@@ -315,7 +315,7 @@ class Watched(ScriptedBench):
         return super().compare(a, b, seconds)
 
 
-@pytest.mark.parametrize(("share", "sought"), [(0.06, 4.0), (0.04, 4.0 / 3)])
+@pytest.mark.parametrize(("share", "sought"), [(0.12, 10.0), (0.06, 4.0), (0.04, 4.0 / 3)])
 def test_what_may_become_a_good_share_is_looked_for_as_long_as_a_short_epoch_takes(
     share: float, sought: float
 ) -> None:

@@ -23,7 +23,7 @@ from .comparisons import Comparisons
 
 GROWN_SHARE = 0.15  # of a run whose steps have become faster, or are too slow to compare all that helps them
 LARGE_START = 0.05  # of a run: what shortens starts comes before what needs whole processes
-_TO_LOOK = 0.1  # of the time left, for a part that may not occur at all
+_TO_LOOK = 0.1  # of the time left, for a part that may not occur at all, or takes as much of the run
 _LOOKED = 1 / 3  # of a comparison's time, for a part that is known to
 _GROWS = 0.05  # of a run: may become a good share as steps get faster
 _LOOKED_LEAST = 0.04  # of the time left, for such a part: enough where epochs can be cut short
@@ -39,7 +39,7 @@ def weighed(comparisons: Comparisons, candidates: Sequence[Candidate]) -> list[C
             comparisons.leave_out(candidate.technique.name, WhyNot("no time"))
             continue
         share = candidate.share
-        looked = _TO_LOOK if share is None else max(_LOOKED * share, _LOOKED_LEAST * (share >= _GROWS))
+        looked = _share_to_look(share)
         plan = candidate.added_to(BASELINE, 0)
         seen = comparisons.seek(candidate.technique.name, BASELINE, plan, comparisons.seconds_left * looked)
         if isinstance(seen, Unseen):
@@ -53,6 +53,13 @@ def weighed(comparisons: Comparisons, candidates: Sequence[Candidate]) -> list[C
             continue
         found.append(replace(candidate, share=share))
     return sorted(found, key=lambda candidate: -(candidate.share or 0.0))
+
+
+def _share_to_look(share: float | None) -> float:
+    """Share of the time left in which a part that takes this ``share`` of the run is looked for."""
+    if share is None or share >= _TO_LOOK:
+        return max(_TO_LOOK, _LOOKED * (share or 0.0))
+    return max(_LOOKED * share, _LOOKED_LEAST if share >= _GROWS else 0.0)
 
 
 def large(candidates: Sequence[Candidate], time_for_steps: bool) -> list[Candidate]:
