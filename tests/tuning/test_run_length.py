@@ -28,6 +28,11 @@ def test_the_loaders_own_length_goes_before_that_of_its_samples() -> None:
     assert length_of(told, 21) == RunLength(21, 7, "seen")
 
 
+def test_epochs_that_are_left_early_are_as_long_as_they_were() -> None:
+    left = WatchedRun(2.0, False, (), epoch_steps=7, epoch_seen=True)
+    assert length_of(observation(run=left), None) == RunLength(None, 7, "epochs")
+
+
 TOLD = observation(run=WatchedRun(2.0, False, (), epoch_steps=7, planned_steps=21))
 
 

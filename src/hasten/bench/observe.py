@@ -122,7 +122,9 @@ def _observed(
             trials.evaluations = seen.steps_are_evaluations
     rhythm = rhythm_of(watched, in_all)
     if seen.run is not None:
-        rhythm = replace(rhythm, epoch_steps=seen.run.epoch_steps, planned_steps=seen.run.planned_steps)
+        run = seen.run
+        epoch = replace(rhythm, epoch_steps=run.epoch_steps, epoch_seen=run.epoch_seen)
+        rhythm = replace(epoch, planned_steps=run.planned_steps)
         if worker.protection == "overlay":
             seen = replace(seen, run=_told_elsewhere(seen.run, trials))
     counted = in_unit(watched, rhythm)

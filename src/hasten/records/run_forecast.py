@@ -46,13 +46,13 @@ class SeenProcess:
 @dataclass(frozen=True)
 class RunLength:
     """How long a run with these arguments is. ``steps`` in all and ``epoch_steps`` in each epoch, None if
-    not known. ``source`` of what is known: "seen" to the script's end, the "loops" around its steps, or the
-    "loader".
+    not known. ``source`` of what is known: "seen" to the script's end, the "loops" around its steps, the
+    "loader", or the "epochs" that ended.
     """
 
     steps: int | None = None
     epoch_steps: int | None = None
-    source: Literal["", "seen", "loops", "loader"] = ""
+    source: Literal["", "seen", "loops", "loader", "epochs"] = ""
 
     @property
     def epochs(self) -> int | None:
@@ -70,12 +70,13 @@ what comes after the last step: a last evaluation, saving, the end of the proces
 """
 
 Assumed = Literal[
-    "length by loader", "length by loops", "tail unseen", "ends unseen", "ends seen once", "ends as plain",
-    "ends of other plans", "rehearsed", "epochs cut short", "same samples",
+    "length by loader", "length by epochs", "length by loops", "tail unseen", "ends unseen",
+    "ends seen once", "ends as plain", "ends of other plans", "rehearsed", "epochs cut short", "same samples",
 ]  # fmt: skip
 """What a forecast assumes:
 
-"length by loader": an epoch is one pass over its loader. "length by loops": training goes on to the end of
+"length by loader": an epoch is one pass over its loader. "length by epochs": all of them have as many steps
+as the first. "length by loops": training goes on to the end of
 the loops around its steps, and no other follows. "tail unseen": no process came to the last step; what
 follows it is not in the numbers. "ends unseen": nothing came between epochs while it was
 watched; what may come is not in the numbers. "ends seen once": what comes between epochs takes as long

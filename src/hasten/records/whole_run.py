@@ -59,12 +59,13 @@ class WatchedRun:
     ended: bool
     parts: tuple[Part, ...]
     epochs: int = 0  # that were seen to their end
-    epoch_steps: int | None = None  # that an epoch takes, as the training's loader says; None: not known
+    epoch_steps: int | None = None  # that an epoch takes; None: not known
     whole_epochs: tuple[Part, ...] = ()
     failure: str = ""  # how the script failed, if it did after enough had been seen
     saved_elsewhere: str = ""
     rollouts: int = 0  # runs of passes in eval mode that collected what was trained on next
     planned_steps: int | None = None  # of the whole run, as the loops around a step say; None: they do not
+    epoch_seen: bool = False  # ``epoch_steps`` are what those took that ended, not what a loader says
 
     def part(self, name: str) -> Part:
         """The part of that name; empty if none was seen."""

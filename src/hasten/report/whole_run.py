@@ -161,6 +161,8 @@ def _epoch_ahead(observation: Observation, run: WatchedRun) -> list[str]:
         return ["The loader goes on until the script stops."]
     seconds = seconds_words(run.epoch_steps * step_seconds(observation))
     steps = counted(run.epoch_steps, "step")
+    if run.epoch_seen:
+        return [f"Each epoch that ended had {steps}: about {seconds} of steps."]
     return [f"The loader says that an epoch has {steps}: about {seconds} of steps."]
 
 

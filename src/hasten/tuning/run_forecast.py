@@ -9,7 +9,7 @@ and between them, so those errors add up; start and set-up err independently, so
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median, stdev
 
@@ -31,6 +31,9 @@ from .run_spans import (
     together,
 )
 
+_BY: Mapping[str, Assumed] = {
+    "loader": "length by loader", "epochs": "length by epochs", "loops": "length by loops",
+}  # fmt: skip
 UNSEEN = 0.1  # of a run with an unseen part: how much longer it may be
 STEPS = 1000  # that are reported if neither run nor epoch is known
 
@@ -144,10 +147,8 @@ def _paying(found: RunForecast, seen: Measured, tune_seconds: float) -> RunForec
 
 def _assumed(seen: Measured, whole: bool) -> tuple[Assumed, ...]:
     found: list[Assumed] = []
-    if seen.length.source == "loader":
-        found.append("length by loader")
-    if seen.length.source == "loops":
-        found.append("length by loops")
+    if seen.length.source in _BY:
+        found.append(_BY[seen.length.source])
     if _has_unseen_tail(seen):
         found.append("tail unseen")
     if not seen.turns_seen:

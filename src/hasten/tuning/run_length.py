@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 from ..records.observation import Observation
 from ..records.phases import samples_per_step
@@ -34,7 +35,8 @@ def length_of(
         return RunLength(script_steps, epoch, "seen")
     if planned is not None and not wrong:
         return RunLength(planned, epoch, "loops")
-    return RunLength(None, epoch, "loader") if epoch is not None else RunLength()
+    by: Literal["epochs", "loader"] = "epochs" if run is not None and run.epoch_seen else "loader"
+    return RunLength(None, epoch, by) if epoch is not None else RunLength()
 
 
 def _epoch_steps(observation: Observation, ranks: int) -> int | None:

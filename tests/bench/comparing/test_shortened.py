@@ -117,11 +117,12 @@ def test_where_even_a_short_epoch_takes_too_long_nothing_is_started() -> None:
     assert run.now == 0.0
 
 
-def test_epochs_without_an_end_are_not_cut() -> None:
+@pytest.mark.parametrize(
+    "rhythm", [replace(RHYTHM, epoch_steps=156_250_000), replace(RHYTHM, epoch_seen=True)]
+)
+def test_epochs_without_an_end_and_those_left_early_are_not_cut(rhythm: Rhythm) -> None:
     run = minutes()
-    assert isinstance(
-        bench_over(run, replace(RHYTHM, epoch_steps=156_250_000)).seek(BASELINE, QUICK, LOOK), Unseen
-    )
+    assert isinstance(bench_over(run, rhythm).seek(BASELINE, QUICK, LOOK), Unseen)
     assert run.now == 0.0
 
 

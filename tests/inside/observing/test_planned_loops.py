@@ -17,7 +17,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from hasten.inside.observing.loops import LOADER, OTHER, Around, Loop
+from hasten.inside.observing.loops import CUT, LOADER, OTHER, Around, Loop
 from hasten.inside.observing.planned_loops import loops_around, planned_steps
 
 LOADER_OF_SIX = DataLoader(TensorDataset(torch.zeros(12, 1)), batch_size=2)
@@ -193,6 +193,13 @@ def test_what_is_not_sure_is_not_said(
     around: Around, taken: int, epoch_steps: int | None, epochs: int
 ) -> None:
     assert planned_steps(around, taken, epoch_steps, epochs) is None
+
+
+def test_a_pass_that_is_left_early_counts_once_some_were_seen_to_be() -> None:
+    """``if batch == 6: break``: it takes as many steps in each turn, as far as one can see."""
+    assert planned_steps([Loop(4, 1), CUT], 9, 6, 1, left_early=True) == 24
+    assert planned_steps([Loop(4, 1), CUT], 9, 6, 1) is None
+    assert planned_steps([Loop(4, 1), CUT], 20, 6, 1, left_early=True) is None
 
 
 def test_a_pass_that_cannot_be_read_counts_once_it_agrees() -> None:

@@ -480,7 +480,33 @@ def test_epochs_that_a_script_cuts_short_are_epochs(script: Script) -> None:
             script.batch(source=epoch + 1)
             script.trains(1.0)
         script.batch(source=epoch + 1)  # and then it breaks off
-    assert script.timeline.watched(ended=False).epochs == 2
+    run = script.timeline.watched(ended=False)
+    assert (run.epochs, run.epoch_steps, run.epoch_seen) == (2, 4, True)
+
+
+def test_one_that_was_left_early_before_longer_ones_says_nothing_of_these(script: Script) -> None:
+    """A learning rate is sought in the first steps."""
+    for epoch, steps in enumerate((4, 30)):
+        script.begins(50, of="loader", source=epoch + 1)
+        for _ in range(steps):
+            script.batch(source=epoch + 1)
+            script.trains(1.0)
+    run = script.timeline.watched(ended=False)
+    assert (run.epochs, run.epoch_steps, run.epoch_seen) == (1, 50, False)
+
+
+@pytest.mark.parametrize(("lengths", "steps"), [((5, 4), 5), ((9, 4), None)])
+def test_epochs_of_a_loader_that_has_no_length(
+    script: Script, lengths: tuple[int, ...], steps: int | None
+) -> None:
+    for epoch, each in enumerate(lengths):
+        script.begins(None, of="stream", source=epoch + 1)
+        for _ in range(each):
+            script.batch(source=epoch + 1)
+            script.trains(1.0)
+        script.exhausts(source=epoch + 1)
+    run = script.timeline.watched(ended=True)
+    assert (run.epochs, run.epoch_steps, run.epoch_seen) == (2, steps, steps is not None)
 
 
 def test_a_loader_that_was_read_out_before_the_training_is_not_the_epochs(script: Script) -> None:

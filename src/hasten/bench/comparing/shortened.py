@@ -109,9 +109,11 @@ class ShortenedBench(StretchBench):
 
     # ---- how short
     def _usual_share(self) -> float:
-        """The share to begin with; 1 if a whole epoch is short enough, endless, or of unknown length."""
-        epoch = self._epoch_steps
-        if not epoch or epoch >= ENDLESS_STEPS or self._rhythm.steps_in_all is not None:
+        """The share to begin with; 1 if a whole epoch is short enough, endless, or of unknown length, or left
+        before its loader's end: a share of its loader is another share of it.
+        """
+        epoch, known = self._epoch_steps, self._rhythm.steps_in_all is not None
+        if not epoch or epoch >= ENDLESS_STEPS or known or self._rhythm.epoch_seen:
             return 1.0
         each = self._rhythm.cycle_seconds / self._rhythm.cycle
         steps = max(_LEAST_STEPS * self._rhythm.cycle, math.ceil(_EPOCH_SECONDS / max(1e-6, each)))

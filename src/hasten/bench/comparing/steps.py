@@ -51,7 +51,8 @@ class Rhythm:
     unit: str = LOADED  # per what times are compared: the same in all blocks of all plans
     growth: Growth = NO_GROWTH  # of the time with the size of batches
     saves: int = 0
-    epoch_steps: int | None = None  # that an epoch takes, where the script's loader says so
+    epoch_steps: int | None = None  # that an epoch takes, if that is known
+    epoch_seen: bool = False  # as those did that ended, not as the script's loader says
     planned_steps: int | None = None  # of the whole script, where its loops say so
 
     @property

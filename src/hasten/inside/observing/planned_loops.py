@@ -36,16 +36,20 @@ _LEAST_TURNS = 4  # that say that each is a step
 _MANY_TURNS = 8  # that say how many steps come in each
 
 
-def planned_steps(around: Around, taken: int, epoch_steps: int | None, epochs: int) -> int | None:
+def planned_steps(
+    around: Around, taken: int, epoch_steps: int | None, epochs: int, left_early: bool = False
+) -> int | None:
     """Steps of the whole training, None if these loops do not say, or go on until something stops them.
     ``taken``: so far; ``epoch_steps``: in a pass over its loader, None if unknown; ``epochs``: passes that
-    are over.
+    are over; ``left_early``: all of them after so many steps.
     """
-    found = _steps_of(around, taken, epoch_steps, epochs)
+    found = _steps_of(around, taken, epoch_steps, epochs, left_early)
     return found if found is not None and found < ENDLESS_STEPS else None
 
 
-def _steps_of(around: Around, taken: int, epoch_steps: int | None, epochs: int) -> int | None:
+def _steps_of(
+    around: Around, taken: int, epoch_steps: int | None, epochs: int, left_early: bool
+) -> int | None:
     """By the loops around the first that is over a loader, or that cannot be read. Each turn is a step, or a
     pass over the loader, whose loop may be the one that cannot be read if the steps of the passes that are
     over agree with it. If all can be read, each turn may be several steps.
@@ -61,7 +65,7 @@ def _steps_of(around: Around, taken: int, epoch_steps: int | None, epochs: int) 
     several = all_read and begun >= _MANY_TURNS and taken % begun == 0
     if taken and begun >= _LEAST_TURNS and (taken == begun or several):
         return turns * taken // begun
-    if all_read or around[read] == CUT or not epoch_steps or done != epochs:
+    if all_read or (around[read] == CUT and not left_early) or not epoch_steps or done != epochs:
         return None
     if not done and (around[read] == OTHER or any(loop.elsewhere for loop in loops)):
         return None

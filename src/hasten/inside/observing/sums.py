@@ -53,6 +53,9 @@ def parts_of(sums: dict[str, Sum]) -> tuple[Part, ...]:
     return tuple(one.part(name) for name, one in sums.items())
 
 
+_SHORTER = 0.95  # times an epoch as its loader says: one that ends before that is left early
+
+
 class Epochs:
     """``whole``: what the parts have grown by in the epochs that were seen from start to end."""
 
@@ -63,10 +66,13 @@ class Epochs:
         self.seen = 0  # to their end
         self.whole: tuple[Part, ...] = ()
         self.batches: int | None = None  # of the latest, if its loader says so
+        self._first = 0  # steps before the latest
+        self._lengths: set[int] = set()  # steps of each that ended
 
     def one_begins(self, batches: int | None) -> None:
         self.batches = batches
         self.one_ends()
+        self._first = self._steps
         if not self._begun:
             self._begun, self._before = True, parts_of(self._sums)
 
@@ -74,3 +80,18 @@ class Epochs:
         if self._begun:
             self.seen += 1
             self.whole = less(parts_of(self._sums), self._before)
+            self._lengths.add(self._steps - self._first)
+
+    def length(self, said: int | None) -> tuple[int | None, bool]:
+        """Steps of an epoch, None if not known, and whether these were seen. Otherwise it is what its loader
+        ``said``: where epochs went on to its end, and where they were of unequal length, as those are in
+        which a learning rate is sought first.
+        """
+        most, least = max(self._lengths, default=0), min(self._lengths, default=0)
+        left_early = most < _SHORTER * said - 1 if said is not None else self.batches is None
+        seen = left_early and most > 0 and most - least <= 1 and self._steps - self._first <= most
+        return (most, True) if seen else (said, False)
+
+    @property
+    def _steps(self) -> int:
+        return self._sums["steps"].count

@@ -210,9 +210,12 @@ class Timeline:
         seconds = self._since - self._began - self._stood
         known = sum(one.seconds for name, one in self._sums.items() if name != "other")
         self._sums["other"].seconds = max(0.0, seconds - known)
-        steps = self._batches.steps_of(self._epochs.batches)
-        seen, whole = self._epochs.seen, self._epochs.whole
-        return WatchedRun(seconds, ended, parts_of(self._sums), seen, steps, whole, rollouts=self._rollouts)
+        epochs, parts = self._epochs, parts_of(self._sums)
+        steps, was_seen = epochs.length(self._batches.steps_of(epochs.batches))
+        return WatchedRun(
+            seconds, ended, parts, epochs.seen, steps, epochs.whole,
+            rollouts=self._rollouts, epoch_seen=was_seen,
+        )  # fmt: skip
 
     # ---- inside
     def _away(self) -> bool:

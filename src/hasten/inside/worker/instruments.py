@@ -245,7 +245,7 @@ class Instruments:
             evaluations = self.observer.evaluations
             if evaluations.are_steps:
                 return evaluations.steps_of(planned_steps(around, evaluations.updates, None, 0))
-            return planned_steps(around, steps, run.epoch_steps, run.epochs)
+            return planned_steps(around, steps, run.epoch_steps, run.epochs, run.epoch_seen)
         return None
 
     def observation(
