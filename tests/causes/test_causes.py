@@ -27,6 +27,7 @@ from hasten.causes import (
 from hasten.records.facts import Facts
 from hasten.records.observation import Leftover, Processors, Wait
 from hasten.records.whole_run import Part, WatchedRun
+from hasten.tuning.candidates import choose
 from tests.bench.made_up import facts, loader, root, step, watched_run
 from tests.bench.made_up import optimizer as an_optimizer
 
@@ -511,6 +512,28 @@ def test_two_threads_of_one_core_are_not_two_cores() -> None:
     machine = {"logical_cpus": 4, "physical_cores": 2}
     seen = facts(machine, threads=2, steps=(step(shares={"forward": 0.9}),) * 30)
     assert threads.look(seen) is None
+
+
+@pytest.mark.parametrize(
+    ("used", "found"),
+    [
+        (Processors(1.1, 0.0, waiting=0.9), True),
+        (Processors(1.1, 0.7, waiting=0.9), False),  # the loader's worker processes have it
+        (Processors(1.9, 0.0, waiting=0.1), False),
+        (None, False),
+    ],
+)
+def test_threads_that_wait_for_other_programs_come_first(used: Processors | None, found: bool) -> None:
+    shares = {"forward": 0.4, "backward": 0.3, "optimizer": 0.1}
+    seen = facts({"logical_cpus": 2}, threads=2, steps=(step(shares=shares),) * 30, processors=used)
+    causes = find_causes(seen)
+    assert (causes[0].name == "threads") is found
+    if found:
+        assert causes[0].evidence == (
+            "of torch's 2 threads, 0.9 wait for a processor, as other programs keep it busy: at most 80% of "
+            "a step"
+        )
+        assert choose(seen, causes, "close")[0][0].technique.name == "threads"
 
 
 # ---- precision

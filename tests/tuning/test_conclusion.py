@@ -13,6 +13,8 @@ from hasten.bench.comparing.epoch_ends import EpochEnds
 from hasten.bench.comparing.statistics import interval
 from hasten.bench.comparing.steps import Rhythm
 from hasten.records.cause import Cause
+from hasten.records.caution import Caution
+from hasten.records.observation import Processors
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.reasons import Reason, WhyNot
 from hasten.records.result import Refused, Tried, TuneResult
@@ -63,6 +65,19 @@ def test_a_confirmed_gain_is_claimed_with_its_interval() -> None:
     assert result.speedup.low == pytest.approx(1 / result.ratio.high)
     assert result.speedup.count == 4
     assert result.measured == result.ratio
+
+
+@pytest.mark.parametrize(
+    ("waiting", "count", "warned"), [(1.5, 2, True), (0.1, 2, False), (1.5, 8, False), (1.5, None, False)]
+)
+def test_fewer_threads_beside_other_programs_are_right_for_the_moment(
+    waiting: float, count: int | None, warned: bool
+) -> None:
+    seen = facts(threads=4, processors=Processors(2.0, 0.0, waiting=waiting))
+    plan = Plan({"threads": {"count": count}} if count is not None else {"malloc": {}})
+    found = Found(seen, 100.0, verdict=verdict(), trial=trial(CLEAR, plan))
+    assert (Caution("fewer threads") in conclude(found).warnings) is warned
+    assert conclude(replace(found, trial=None)).warnings == ()
 
 
 @pytest.mark.parametrize("lengths", [(40,), (40, 90)])

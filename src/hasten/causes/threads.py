@@ -1,4 +1,4 @@
-"""torch uses more threads than this machine can run at once, or fewer than it could."""
+"""torch uses more threads than can run at once here, or fewer than could."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from ..records.operators import small_operators
 from ..records.phases import phase_share
 
 _LEAST_SHARE = 0.05
+_LEAST_WAITING = 0.3  # threads, on average: an operator ends when the last of its threads does
 
 
 def look(facts: Facts) -> Cause | None:
@@ -18,10 +19,24 @@ def look(facts: Facts) -> Cause | None:
     computing = phase_share(facts.observation, "forward", "loss", "backward", "optimizer")
     if facts.on_cpu and threads > usable:
         return _told(computing, f"torch uses {threads} threads where {usable} can run at once")
+    if (waiting := waiting_threads(facts)) is not None:
+        others = f"{waiting:.1f} wait for a processor, as other programs keep it busy"
+        return _told(computing, f"of torch's {threads} threads, {others}")
     idle = idle_share(facts)
     if computing * idle < _LEAST_SHARE:
         return None
     return _told(computing * idle, f"torch uses {threads} of {_cores(facts)} cores")
+
+
+def waiting_threads(facts: Facts) -> float | None:
+    """How many wait for a processor that other programs have, on average, if fewer threads could compute the
+    same. None if hardly any does. That worker processes of loaders have it is a cause of its own.
+    """
+    seen = facts.observation
+    if not facts.on_cpu or seen.threads < 2 or seen.processors is None:
+        return None
+    waiting = seen.processors.waiting - seen.processors.workers
+    return waiting if waiting >= _LEAST_WAITING else None
 
 
 def idle_share(facts: Facts) -> float:

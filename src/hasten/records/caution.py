@@ -21,6 +21,7 @@ Code = Literal[
     "not written down",
     "new journal",
     "another model",
+    "fewer threads",
 ]
 
 
@@ -49,7 +50,7 @@ class Caution:
     ``disturbance`` says. "wrote outside": the script wrote or removed ``paths`` outside its folder. "not
     written down": a trial, a plan or the result, for the reason ``text``. "new journal": the old one was
     corrupt and is now at ``text``. "another model": the script calls one for the first time in step
-    ``count``.
+    ``count``. "fewer threads": other programs kept processors busy, so the plan has fewer than plain.
     """
 
     code: Code

@@ -144,11 +144,12 @@ class Wait:
 @dataclass(frozen=True)
 class Processors:
     """How many were busy on average, with the training process and with what it started: loaders' worker
-    processes.
+    processes. ``waiting``: threads of the training process that could have gone on, and had no processor.
     """
 
     own: float
     workers: float
+    waiting: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,10 @@ _WORDS: dict[Code, Callable[[Caution], str]] = {
         f"the script calls another model from step {found.count} on, so it probably trains several times: "
         "the claim was measured in its first steps and assumes that the others are like them"
     ),
+    "fewer threads": lambda _: (
+        "the plan has fewer threads than plain training, whose threads wait while other programs keep "
+        "processors busy: tune again once these have ended, as more threads may be faster then"
+    ),
     "new journal": lambda found: (
         f"the journal of earlier tunes was corrupt, so a new one was started; the old one is now {found.text}"
     ),

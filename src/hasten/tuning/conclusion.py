@@ -18,6 +18,8 @@ from ..bench.comparing.decisions import (
 )
 from ..bench.comparing.epoch_ends import EpochEnds
 from ..bench.comparing.statistics import interval
+from ..causes.threads import waiting_threads
+from ..inside.techniques.threads import Threads
 from ..records.cause import Cause
 from ..records.caution import Caution
 from ..records.conclusion import Conclusion
@@ -106,6 +108,13 @@ def _pace(observation: Observation, trial: Trial) -> TunedPace | None:
     return None if observation.steps_are_evaluations else tuned_pace(trial)
 
 
+def _of_the_moment(plan: Plan, facts: Facts) -> list[Caution]:
+    """What of ``plan`` is right as long as other programs run."""
+    threads = plan.techniques.get(Threads.name, {}).get("count")
+    fewer = isinstance(threads, int) and threads < facts.observation.threads
+    return [Caution("fewer threads")] if fewer and waiting_threads(facts) is not None else []
+
+
 def conclude(found: Found) -> TuneResult:
     """The result of a tune."""
     trial, verdict, observation = found.trial, found.verdict, found.facts.observation
@@ -142,7 +151,7 @@ def conclude(found: Found) -> TuneResult:
         causes=tuple(found.causes),
         threads=found.threads,
         protection=found.protection,
-        warnings=tuple(found.warnings),
+        warnings=(*found.warnings, *_of_the_moment(plan, found.facts)),
         machine=found.facts.machine.identity,
         cpu_flags=found.facts.machine.cpu_flags,
         versions=versions_of(found.facts),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -38,9 +39,32 @@ def test_what_children_work_is_told_apart_from_what_we_do(ends: bool) -> None:
         child.communicate()
 
 
+@needs_lists
+def test_threads_without_a_processor_wait() -> None:
+    """Two processes have one between them."""
+    mine = os.sched_getaffinity(0)
+    one = {min(mine)}
+    used = ProcessorsUsed()
+    try:
+        os.sched_setaffinity(0, one)
+        with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:
+            for _ in range(10):
+                used.step_ended()
+            began = time.process_time()
+            while time.process_time() - began < 0.5:
+                pass
+            found = used.found()
+            other.kill()
+    finally:
+        os.sched_setaffinity(0, mine)
+    assert found is not None
+    assert found.waiting > 0.25
+    assert found.own + found.waiting == pytest.approx(1.0, abs=0.2)
+
+
 def test_what_is_too_short_to_tell_is_not_told() -> None:
     used = ProcessorsUsed()
     for _ in range(10):
         used.step_ended()
-    used._began = (time.monotonic(), 0.0, 0.0)
+    used._began = (time.monotonic(), 0.0, 0.0, 0.0)
     assert used.found() is None

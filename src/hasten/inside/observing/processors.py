@@ -1,6 +1,8 @@
-"""How many processors a training keeps busy, and how many the worker processes of its loaders.
+"""How many processors a training keeps busy, how many the worker processes of its loaders, and how many of
+its threads wait for one.
 
-Sources: proc(5) for /proc/PID/stat and /proc/PID/task/TID/children, getrusage(2).
+Sources: proc(5) for /proc/PID/stat and /proc/PID/task/TID/children, getrusage(2), and the kernel's
+Documentation/scheduler/sched-stats.rst for /proc/PID/task/TID/schedstat.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ class ProcessorsUsed:
 
     def __init__(self) -> None:
         self._steps = 0
-        self._began: tuple[float, float, float] | None = None
+        self._began: tuple[float, float, float, float] | None = None
 
     def step_ended(self) -> None:
         self._steps += 1
@@ -34,12 +36,14 @@ class ProcessorsUsed:
         now = _now() if self._began is not None else None
         if self._began is None or now is None or now[0] - self._began[0] < _LEAST_SECONDS:
             return None
-        seconds, own, below = (after - before for after, before in zip(now, self._began, strict=True))
-        return Processors(own / seconds, max(0.0, below / seconds))
+        seconds, *used = (after - before for after, before in zip(now, self._began, strict=True))
+        return Processors(*(max(0.0, one / seconds) for one in used))
 
 
-def _now() -> tuple[float, float, float] | None:
-    """The clock, the processor time of this process, and that of those it started."""
+def _now() -> tuple[float, float, float, float] | None:
+    """The clock, the processor time of this process and of those it started, and for how long its threads
+    have waited for a processor.
+    """
     if sys.platform != "linux":
         return None
     import resource
@@ -49,7 +53,17 @@ def _now() -> tuple[float, float, float] | None:
     except OSError:
         return None
     gone = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.monotonic(), time.process_time(), alive + gone.ru_utime + gone.ru_stime
+    below = alive + gone.ru_utime + gone.ru_stime
+    return time.monotonic(), time.process_time(), below, _waited()
+
+
+def _waited() -> float:
+    """Seconds that the living threads of this process could run and did not; 0 where that is not counted."""
+    found = 0
+    for thread in os.listdir("/proc/self/task"):
+        with suppress(OSError), open(f"/proc/self/task/{thread}/schedstat") as file:
+            found += int(file.read().split()[1])
+    return found / 1e9
 
 
 def _children() -> Iterator[int]:
