@@ -30,13 +30,14 @@ def look(facts: Facts) -> Cause | None:
 
 def waiting_threads(facts: Facts) -> float | None:
     """How many wait for a processor that other programs have, on average, if fewer threads could compute the
-    same. None if hardly any does. That worker processes of loaders have it is a cause of its own.
+    same. None if hardly any does, or if the training has all processors itself. That worker processes of
+    loaders have them is a cause of its own.
     """
-    seen = facts.observation
-    if not facts.on_cpu or seen.threads < 2 or seen.processors is None:
+    seen, used = facts.observation, facts.observation.processors
+    if not facts.on_cpu or seen.threads < 2 or used is None:
         return None
-    waiting = seen.processors.waiting - seen.processors.workers
-    return waiting if waiting >= _LEAST_WAITING else None
+    waiting, elsewhere = used.waiting - used.workers, facts.machine.usable_cpus - used.own - used.workers
+    return waiting if min(waiting, elsewhere) >= _LEAST_WAITING else None
 
 
 def idle_share(facts: Facts) -> float:
