@@ -8,6 +8,7 @@ from ..records.operators import small_operators
 from ..records.phases import phase_share
 
 _LEAST_SHARE = 0.05
+_STOP_THEM = "Stop these or, while they run, set OMP_NUM_THREADS=1"
 _LEAST_WAITING = 0.3  # threads, on average: an operator ends when the last of its threads does
 
 
@@ -21,7 +22,7 @@ def look(facts: Facts) -> Cause | None:
         return _told(computing, f"torch uses {threads} threads where {usable} can run at once")
     if (waiting := waiting_threads(facts)) is not None:
         others = f"{waiting:.1f} wait for a processor, as other programs keep it busy"
-        return _told(computing, f"of torch's {threads} threads, {others}")
+        return _told(computing, f"of torch's {threads} threads, {others}", _STOP_THEM)
     idle = idle_share(facts)
     if computing * idle < _LEAST_SHARE:
         return None
@@ -53,5 +54,5 @@ def _cores(facts: Facts) -> int:
     return min(facts.machine.usable_cpus, facts.machine.physical_cores)
 
 
-def _told(share: float, what: str) -> Cause:
-    return Cause("threads", share, f"{what}: at most {share:.0%} of a step", ("threads",))
+def _told(share: float, what: str, advice: str = "") -> Cause:
+    return Cause("threads", share, f"{what}: at most {share:.0%} of a step", ("threads",), advice=advice)

@@ -19,7 +19,8 @@ class Candidate:
     """``together_with`` holds, for each of ``options``, what to try it with; empty: nothing. ``share``: the
     share of a run taken by the parts that it shortens, if these are not steps and the share is
     known. ``gains_with``: techniques whose adoption is a reason to try it once more. ``carries``: those
-    that apply only in combination with some of its options.
+    that apply only in combination with some of its options. ``first``: what it is for makes all other
+    comparisons take several times as long.
     """
 
     technique: type[Technique]
@@ -28,6 +29,7 @@ class Candidate:
     share: float | None = None
     gains_with: frozenset[str] = frozenset()
     carries: frozenset[str] = frozenset()
+    first: bool = False
 
     @property
     def outside_steps(self) -> bool:

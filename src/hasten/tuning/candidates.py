@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
+from ..causes.threads import waiting_threads
 from ..inside.techniques.base import RISKS, Risk, Technique
 from ..inside.techniques.catalog import CATALOG
+from ..inside.techniques.threads import Threads
 from ..records.cause import Cause
 from ..records.facts import Facts
 from ..records.machine import Machine
@@ -94,7 +96,8 @@ def _candidate(
     ]
     all_carried = frozenset(name for some in carried for name in some)
     chosen, gains_with = [options[n] for n in order], technique.gains_with(facts)
-    return Candidate(technique, chosen, together_with, share, gains_with, all_carried)
+    first = technique is Threads and waiting_threads(facts) is not None
+    return Candidate(technique, chosen, together_with, share, gains_with, all_carried, first)
 
 
 def _carried(

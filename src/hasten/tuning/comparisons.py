@@ -21,6 +21,7 @@ from .time_left import TimeLeft
 
 TOGETHER = "environment"  # name of the row for techniques tried together
 _MARGIN = 1.1  # times the seconds until a part is seen: no two processes take the same time
+_FIRST_SHARE = 0.5  # of the time left, at most, for what makes all else take less
 _OUT_OF_PROPORTION = 3.0  # times the budget for all else: none is named to look for a small part so long
 
 Notify = Callable[[Tried], None]
@@ -73,12 +74,13 @@ class Comparisons:
         """Of the whole script; None until anything shows them."""
         return self._length.steps
 
-    def affords(self, a: Plan, b: Plan) -> bool:
+    def affords(self, a: Plan, b: Plan, first: bool = False) -> bool:
         """Whether a comparison of the two fits into the time left, as far as is known; more may be granted
-        where nothing was found.
+        where nothing was found. What comes ``first`` may take some of what is set aside for the tune's end:
+        that is shorter once it is found.
         """
         needed = self._bench.foreseen(a, b)
-        if self._fits(needed):
+        if self._fits(needed) or (first and needed <= _FIRST_SHARE * self._deadline.in_all):
             return True
         return self._is_worth_more() and self._deadline.search_on() and self._fits(needed)
 

@@ -31,6 +31,11 @@ class Deadline:
         """Seconds left; below 0 once it is over."""
         return self.seconds - self.spent
 
+    @property
+    def in_all(self) -> float:
+        """The same: nothing is set aside."""
+        return self.left
+
     def left_with(self, plan: Plan) -> float:
         """The same, if ``plan`` has to be checked and confirmed with it."""
         return self.left

@@ -143,7 +143,7 @@ class _Tune:
         candidates, refused = choose(facts, causes, request.risk, ruled_out)
         self.progress.observed(facts.observation, causes)
 
-        quiet = quiet_here(self.budget.patience, self.progress)
+        quiet = quiet_here(self.budget.patience, self.progress, facts)
         with ScriptBench(self.trials, rhythm, facts.observation.start_seconds, quiet) as bench:
             logged = LoggedBench(bench, self.trials, self.workspace, self.journal)
             earlier = self._earlier(facts, logged)

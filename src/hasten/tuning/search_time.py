@@ -35,6 +35,11 @@ class SearchTime:
         self._last = plan
         return self.left_with(plan)
 
+    @property
+    def in_all(self) -> float:
+        """Seconds of the budget."""
+        return self.budget.left
+
     def left_with(self, plan: Plan) -> float:
         """The same, if ``plan`` were found."""
         return min(self.budget.search_left(plan), self.budget.search_most(plan))

@@ -16,6 +16,11 @@ class TimeLeft(Protocol):
         """Seconds; 0 or less when it is over."""
         ...
 
+    @property
+    def in_all(self) -> float:
+        """Seconds, with those that are set aside for the tune's end."""
+        ...
+
     def left_with(self, plan: Plan) -> float:
         """The same, if ``plan`` were found."""
         ...

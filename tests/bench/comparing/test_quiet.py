@@ -147,6 +147,15 @@ def test_patience_bounds_all_of_it_and_then_blocks_count(patience: float) -> Non
     assert caution.disturbance == Disturbance(blocks=100, disturbed=100, set_aside=sum(found), seconds=spent)
 
 
+def test_nothing_waits_for_others_that_stay() -> None:
+    """They ran all the time while the script was watched; blocks still count as disturbed."""
+    machine = Machine(others=lambda now: 1.0)
+    quiet = machine.quiet()
+    quiet.others_stay = True
+    assert [machine.block(quiet) for _ in range(3)] == [False] * 3
+    assert (quiet.contended, quiet.disturbed_blocks, quiet.set_aside, machine.slept) == (True, 3, 0, [])
+
+
 def test_it_is_said_while_it_waits_and_at_the_end() -> None:
     said: list[str] = []
     machine = Machine(others=lambda now: 1.0 if now < 0.5 else 0.0)

@@ -46,6 +46,7 @@ class Quiet:
         self._sleep = sleep
         self._ours = 0.0  # most CPUs that we used in a block
         self.patience = 0.0
+        self.others_stay = False  # as they did while the script was watched: nothing is measured again then
         self.say: Callable[[str], None] = lambda text: None
         self.contended = False  # in the latest block
         self.blocks = self.disturbed_blocks = self.set_aside = 0
@@ -83,7 +84,7 @@ class Quiet:
         self.disturbed_blocks += 1
         self._taken += _others(before, after)
         self._stolen += after.stolen - before.stolen
-        if self.patience <= 0 or not again:
+        if self.patience <= 0 or self.others_stay or not again:
             return False
         self.set_aside += 1
         self._spend(after.at - before.at)
