@@ -144,7 +144,8 @@ class Wait:
 @dataclass(frozen=True)
 class Processors:
     """How many were busy on average, with the training process and with what it started: loaders' worker
-    processes. ``waiting``: threads of the training process that could have gone on, and had no processor.
+    processes. ``waiting``: threads of the training process that could have gone on, and had no processor;
+    0 for one of several ranks.
     """
 
     own: float

@@ -200,6 +200,7 @@ def test_a_pass_that_is_left_early_counts_once_some_were_seen_to_be() -> None:
     assert planned_steps([Loop(4, 1), CUT], 9, 6, 1, left_early=True) == 24
     assert planned_steps([Loop(4, 1), CUT], 9, 6, 1) is None
     assert planned_steps([Loop(4, 1), CUT], 20, 6, 1, left_early=True) is None
+    assert planned_steps([Loop(4, 1), CUT, CUT], 9, 6, 1, left_early=True) is None, "epochs end early, too"
 
 
 def test_a_pass_that_cannot_be_read_counts_once_it_agrees() -> None:

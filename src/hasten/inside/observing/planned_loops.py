@@ -65,7 +65,8 @@ def _steps_of(
     several = all_read and begun >= _MANY_TURNS and taken % begun == 0
     if taken and begun >= _LEAST_TURNS and (taken == begun or several):
         return turns * taken // begun
-    if all_read or (around[read] == CUT and not left_early) or not epoch_steps or done != epochs:
+    known = left_early and read == len(around) - 1  # it is the innermost, and not one around epochs
+    if all_read or (around[read] == CUT and not known) or not epoch_steps or done != epochs:
         return None
     if not done and (around[read] == OTHER or any(loop.elsewhere for loop in loops)):
         return None

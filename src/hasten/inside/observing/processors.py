@@ -37,7 +37,8 @@ class ProcessorsUsed:
         if self._began is None or now is None or now[0] - self._began[0] < _LEAST_SECONDS:
             return None
         seconds, *used = (after - before for after, before in zip(now, self._began, strict=True))
-        return Processors(*(max(0.0, one / seconds) for one in used))
+        own, below, waited = (max(0.0, one / seconds) for one in used)
+        return Processors(own, below, 0.0 if _has_other_ranks() else waited)
 
 
 def _now() -> tuple[float, float, float, float] | None:
@@ -55,6 +56,12 @@ def _now() -> tuple[float, float, float, float] | None:
     gone = resource.getrusage(resource.RUSAGE_CHILDREN)
     below = alive + gone.ru_utime + gone.ru_stime
     return time.monotonic(), time.process_time(), below, _waited()
+
+
+def _has_other_ranks() -> bool:
+    """Whether it may be these that its threads wait for: they are no other programs."""
+    distributed = sys.modules.get("torch.distributed")
+    return distributed is not None and distributed.is_available() and distributed.is_initialized()
 
 
 def _waited() -> float:
