@@ -177,6 +177,29 @@ def test_what_a_script_has_freed_at_its_end_is_told_as_it_was(
     assert [loader.random for loader in observation.loaders] == [""], "its sampling was not looked at"
 
 
+def test_epochs_that_are_left_early_are_as_long_as_they_were(tmp_path: Path) -> None:
+    source = """
+        from ground import *
+        from torch.utils.data import DataLoader, TensorDataset
+
+        model = torch.nn.Linear(8, 1)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        loader = DataLoader(TensorDataset(torch.randn(400, 8)), batch_size=4)
+        for epoch in range(12):
+            for number, (batch,) in enumerate(loader):
+                if number == 7:
+                    break
+                optimizer.zero_grad()
+                model(batch).mean().backward()
+                optimizer.step()
+    """
+    with trials_for(tmp_path, source) as trials:
+        observation, rhythm = observe(trials)
+    assert (rhythm.epoch_steps, rhythm.epoch_seen, rhythm.planned_steps) == (7, True, 84)
+    assert observation.run is not None
+    assert (observation.run.epoch_steps, observation.run.epoch_seen) == (7, True)
+
+
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # torch 2.15 looks at it itself
 def test_that_a_freed_model_was_compiled_is_told(tmp_path: Path) -> None:
     freed = "import gc; del made, critic, of_made, of_critic; gc.collect()"  # what is compiled is in a cycle

@@ -518,7 +518,7 @@ def test_two_threads_of_one_core_are_not_two_cores() -> None:
     ("used", "found"),
     [
         (Processors(1.1, 0.0, waiting=0.9), True),
-        (Processors(1.1, 0.7, waiting=0.9), False),  # the loader's worker processes have it
+        (Processors(0.8, 0.7, waiting=0.9), False),  # the loader's worker processes have it
         (Processors(1.9, 0.0, waiting=0.1), False),
         (Processors(1.9, 0.0, waiting=2.5), False),  # for other threads of the script
         (None, False),

@@ -484,6 +484,17 @@ def test_epochs_that_a_script_cuts_short_are_epochs(script: Script) -> None:
     assert (run.epochs, run.epoch_steps, run.epoch_seen) == (2, 4, True)
 
 
+def test_one_that_ends_a_step_before_its_loader_was_not_left_early(script: Script) -> None:
+    """What is accumulated over several batches, and the last of them do not suffice."""
+    for epoch in range(2):
+        script.begins(50, of="loader", source=epoch + 1)
+        for _ in range(49):
+            script.batch(source=epoch + 1)
+            script.trains(1.0)
+    run = script.timeline.watched(ended=False)
+    assert (run.epochs, run.epoch_steps, run.epoch_seen) == (1, 50, False)
+
+
 def test_one_that_was_left_early_before_longer_ones_says_nothing_of_these(script: Script) -> None:
     """A learning rate is sought in the first steps."""
     for epoch, steps in enumerate((4, 30)):
