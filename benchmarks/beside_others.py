@@ -112,7 +112,7 @@ def words(row: dict[str, Any]) -> str:
     ]
     if forecast:
         before, after = (forecast[when]["value"] for when in ("before", "after"))
-        lines.append(f"  forecast: {before:.1f} -> {after:.1f} s")
+        lines.append(f"  forecast of one {forecast['of']}: {before:.1f} -> {after:.1f} s")
     for where in ("beside", "alone"):
         runs = {name: ", ".join(f"{one:.1f}" for one in each) for name, each in row[where].items()}
         lines.append(f"  {where}: {runs['plain']} -> {runs['plan']} s")
