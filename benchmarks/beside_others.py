@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -58,6 +57,8 @@ def of_example(example: str, cores: int, rounds: int) -> dict[str, Any]:
         script = find_script(str(path(example)), [])
         with busy(cores):
             found = tuned(script, None, 0)
+            if found["outcome"] != "gain":
+                raise SystemExit(f"{example} beside {cores} busy: {found['outcome']}: {found['reason']}")
             beside = whole_runs(script.argv, rounds)
         alone = whole_runs(script.argv, rounds)
         told = json.loads(Path("tune.json").read_text())
@@ -91,7 +92,6 @@ def whole_runs(argv: Sequence[str], rounds: int) -> dict[str, list[float]]:
             subprocess.run(
                 [sys.executable, *commands[name]],
                 check=True,
-                env=dict(os.environ),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
@@ -101,13 +101,10 @@ def whole_runs(argv: Sequence[str], rounds: int) -> dict[str, list[float]]:
 
 
 def words(row: dict[str, Any]) -> str:
-    tune, forecast = row["tune"], row["tune"]["forecast"]
-    speedup = tune.get("speedup")
+    tune, forecast, speedup = row["tune"], row["tune"]["forecast"], row["tune"]["speedup"]
+    times = f"{speedup['value']:.2f}x ({speedup['low']:.2f} to {speedup['high']:.2f})"
     lines = [
-        f"{row['example']} beside {row['cores']} busy: {tune['outcome']} in {tune['seconds']:.0f} s, a step "
-        f"{speedup['value']:.2f}x ({speedup['low']:.2f} to {speedup['high']:.2f})"
-        if speedup
-        else f"{row['example']} beside {row['cores']} busy: {tune['outcome']}: {tune['reason']}",
+        f"{row['example']} beside {row['cores']} busy: a step {times}, found in {tune['seconds']:.0f} s",
         f"  plan: {', '.join(tune['plan'])}",
     ]
     if forecast:

@@ -13,7 +13,10 @@ from hasten.bench.comparing.steps import Rhythm
 from hasten.records.caution import Caution
 from hasten.records.observation import Step
 from hasten.records.plan import BASELINE, Plan
-from tests.bench.made_up import step
+from hasten.records.run_forecast import RunLength
+from hasten.records.whole_run import WatchedRun
+from hasten.tuning.run_length import length_of
+from tests.bench.made_up import observation, step
 from tests.bench.paper_workers import PaperTrials, PaperWorker
 
 RHYTHM = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
@@ -88,6 +91,16 @@ def test_an_evaluation_in_mid_epoch_is_another_kind_than_the_end_of_one() -> Non
     assert ends.kinds == (Kind(True, 1), TURN, EVALUATED)  # 120: both at once
     assert ends.every(TURN) == 40
     assert ends.turns_every == pytest.approx((105 - 15) / 6)
+
+
+@pytest.mark.attack("truth")
+def test_an_epoch_that_goes_on_is_longer_than_one_that_was_left_early() -> None:
+    """A learning rate was sought in 10 steps; then the training begins, whose first epoch has no end yet."""
+    sought = WatchedRun(2.0, False, (), epochs=1, epoch_steps=10, epoch_seen=True)
+    for steps, known in ((9, RunLength(None, 10, "epochs")), (300, RunLength())):
+        ends = EpochEnds(RHYTHM)
+        ends.note(BASELINE, [*epochs(1, 10), *epochs(1, steps)], 0)
+        assert length_of(observation(run=sought), None, ends.turns_every) == known
 
 
 @pytest.mark.parametrize("steps", [130, 119, 81])

@@ -473,26 +473,21 @@ def test_a_second_loader_begun_in_every_step_leaves_epochs_as_they_are(script: S
     assert run.part("evaluation").count == 3
 
 
-def test_epochs_that_a_script_cuts_short_are_epochs(script: Script) -> None:
+@pytest.mark.parametrize(("taken", "steps", "seen"), [(4, 4, True), (49, 50, False)])
+def test_epochs_that_a_script_cuts_short_are_epochs(
+    script: Script, taken: int, steps: int, seen: bool
+) -> None:
+    """Where hardly a step is missing, the loader may be read to its end: its last batches do not suffice for
+    one more, for example.
+    """
     for epoch in range(3):
         script.begins(50, of="loader", source=epoch + 1)
-        for _ in range(4):
+        for _ in range(taken):
             script.batch(source=epoch + 1)
             script.trains(1.0)
         script.batch(source=epoch + 1)  # and then it breaks off
     run = script.timeline.watched(ended=False)
-    assert (run.epochs, run.epoch_steps, run.epoch_seen) == (2, 4, True)
-
-
-def test_one_that_ends_a_step_before_its_loader_was_not_left_early(script: Script) -> None:
-    """What is accumulated over several batches, and the last of them do not suffice."""
-    for epoch in range(2):
-        script.begins(50, of="loader", source=epoch + 1)
-        for _ in range(49):
-            script.batch(source=epoch + 1)
-            script.trains(1.0)
-    run = script.timeline.watched(ended=False)
-    assert (run.epochs, run.epoch_steps, run.epoch_seen) == (1, 50, False)
+    assert (run.epochs, run.epoch_steps, run.epoch_seen) == (2, steps, seen)
 
 
 def test_one_that_was_left_early_before_longer_ones_says_nothing_of_these(script: Script) -> None:

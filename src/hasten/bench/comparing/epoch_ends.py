@@ -199,8 +199,13 @@ class EpochEnds:
 
     @property
     def turns_every(self) -> float | None:
-        """Steps from one that restarts a loader to the next; None if none was seen."""
-        return min((self.every(kind) for kind in self.kinds if kind.restarts), default=None)
+        """Steps from one that restarts a loader to the next, or those that followed the last, if that are
+        more; None if none was seen.
+        """
+        turns = [kind for kind in self.kinds if kind.restarts]
+        if not turns:
+            return None
+        return max(min(map(self.every, turns)), self.reach - max(self._at(kind)[-1] for kind in turns))
 
     def times(self, kind: Kind, steps: int) -> int:
         """How often it occurs between the steps of a run of ``steps``: as often as seen, and beyond what was
