@@ -517,10 +517,11 @@ def test_two_threads_of_one_core_are_not_two_cores() -> None:
 @pytest.mark.parametrize(
     ("used", "found"),
     [
-        (Processors(1.1, 0.0, waiting=0.9), True),
-        (Processors(0.8, 0.7, waiting=0.9), False),  # the loader's worker processes have it
-        (Processors(1.9, 0.0, waiting=0.1), False),
+        (Processors(1.1, 0.0, waiting=0.9, others=0.9), True),
+        (Processors(0.8, 0.7, waiting=0.9, others=0.5), False),  # the loader's worker processes have it
+        (Processors(1.9, 0.0, waiting=0.1, others=0.1), False),
         (Processors(1.9, 0.0, waiting=2.5), False),  # for other threads of the script
+        (Processors(1.5, 0.0, waiting=0.5), False),  # a quota of one and a half stopped them
         (None, False),
     ],
 )
@@ -585,6 +586,24 @@ def test_workers_of_a_loader_take_processors_from_the_training(
     assert workers.look(facts_with(shares, processors=used, loaders=(loader(workers=0),))) is None
     on_gpu = (root(devices=("cuda:0",)),)
     assert workers.look(replace(seen, observation=replace(seen.observation, roots=on_gpu))) is None
+
+
+@pytest.mark.parametrize(
+    ("threads", "waiting", "told"), [(2, 0.8, "0.8"), (2, 3.1, "2.0"), (2, 0.2, ""), (1, 0.8, "")]
+)
+def test_fewer_threads_are_a_remedy_where_workers_keep_them_waiting(
+    threads: int, waiting: float, told: str
+) -> None:
+    seen = facts_with(
+        {"data": 0.2, "forward": 0.8},
+        threads=threads,
+        processors=Processors(own=2.7, workers=0.9, waiting=waiting),
+        loaders=(loader(workers=3),),
+    )
+    cause = workers.look(seen)
+    assert cause is not None
+    assert ("threads" in cause.techniques) is bool(told)
+    assert cause.evidence.endswith(f"of torch's 2 threads, {told} wait for one") is bool(told)
 
 
 # ---- overhead

@@ -176,7 +176,7 @@ def test_a_length_by_loops_is_an_assumption() -> None:
 
 def test_so_is_one_by_epochs_that_were_seen() -> None:
     *_, line = said(replace(RUN, assumed=("length by epochs",))).splitlines()
-    assert line == "  This assumes that every epoch has as many steps as the first."
+    assert line == "  This assumes that every epoch has as many steps as those that ended."
 
 
 def test_the_ends_of_epochs_are_named_once() -> None:

@@ -285,12 +285,12 @@ def test_the_search_has_less_where_what_it_found_is_slow_to_set_up() -> None:
     seen = budget_after(known=Known(5.0, {"compile": 5.0}))
     found = [BASELINE]
     left = SearchTime(seen, lambda: found[0])
-    before, most, whole = left.left, left.most(), left.in_all
-    assert before < whole == pytest.approx(seen.left, abs=1.0)
+    before, most, first = left.left, left.most(), left.left_for_first
+    assert first == pytest.approx(min(most, seen.left / 2), abs=1.0)
     found[0] = PLAN
     assert left.left < before
     assert left.most() < most
-    assert left.in_all == pytest.approx(whole, abs=1.0)
+    assert left.left_for_first <= left.most()
 
 
 @pytest.mark.parametrize("spent", [20.0, 140.0, 170.0])

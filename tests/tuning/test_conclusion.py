@@ -73,7 +73,7 @@ def test_a_confirmed_gain_is_claimed_with_its_interval() -> None:
 def test_fewer_threads_beside_other_programs_are_right_for_the_moment(
     waiting: float, count: int | None, warned: bool
 ) -> None:
-    seen = facts(threads=4, processors=Processors(2.0, 0.0, waiting=waiting))
+    seen = facts(threads=4, processors=Processors(2.0, 0.0, waiting=waiting, others=waiting))
     plan = Plan({"threads": {"count": count}} if count is not None else {"malloc": {}})
     found = Found(seen, 100.0, verdict=verdict(), trial=trial(CLEAR, plan))
     assert (Caution("fewer threads") in conclude(found).warnings) is warned

@@ -211,6 +211,17 @@ def test_no_budget_is_named_that_a_small_part_is_not_worth() -> None:
 
 
 @pytest.mark.attack("truth")
+def test_what_is_not_worth_a_look_takes_no_part_in_the_next_budget() -> None:
+    """Nobody will wait for it."""
+    unseen = {"evaluation": NEVER, "saving": replace(NEVER, part="saving")}
+    bench = ScriptedBench({"quick": 0.5, "later": 0.5}, outside=BOTH, unseen=unseen)
+    search = search_over(bench, Named(100.0))
+    search.run([of("quick", "evaluation", share=0.012), of("later", "saving", share=0.9)])
+    assert why_not(search)["quick"].endswith("too little to wait for one evaluation and the next")
+    assert "--budget 1011 " in why_not(search)["later"]
+
+
+@pytest.mark.attack("truth")
 def test_the_rest_of_the_search_is_in_it() -> None:
     """It is looked for first, and compared when steps have been."""
     now = 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..records.cause import Cause
 from ..records.facts import Facts
 from ..records.loading import taken_by_workers
+from ..records.waiting import LEAST_WAITING
 
 _LEAST_SHARE = 0.05
 
@@ -19,5 +20,9 @@ def look(facts: Facts) -> Cause | None:
         f"{share:.0%} of a step, at most, is lost to worker processes ({made}): they keep "
         f"{used.workers:.1f} of {facts.machine.usable_cpus} processors busy, which the training needs as well"
     )
-    techniques = ("loader_workers", "sample_store", "batched_to_tensor", "native_resize")
+    techniques: tuple[str, ...] = ("loader_workers", "sample_store", "batched_to_tensor", "native_resize")
+    threads = facts.observation.threads
+    if threads > 1 and used.waiting >= LEAST_WAITING:
+        evidence += f", and of torch's {threads} threads, {min(used.waiting, threads):.1f} wait for one"
+        techniques += ("threads",)
     return Cause("workers", share, evidence, techniques)

@@ -28,7 +28,8 @@ Code = Literal[
 @dataclass(frozen=True)
 class Disturbance:
     """``disturbed`` of ``blocks`` of steps were disturbed by other programs or, ``by_host``, by the host of a
-    virtual machine; ``set_aside`` of these were measured again, which took ``seconds``.
+    virtual machine; ``set_aside`` of these were measured again, which took ``seconds``; ``kept`` were not, as
+    these programs had run from the start on.
     """
 
     blocks: int
@@ -36,6 +37,7 @@ class Disturbance:
     set_aside: int
     seconds: float
     by_host: bool = False
+    kept: int = 0
 
 
 @dataclass(frozen=True)

@@ -144,13 +144,14 @@ class Wait:
 @dataclass(frozen=True)
 class Processors:
     """How many were busy on average, with the training process and with what it started: loaders' worker
-    processes. ``waiting``: threads of the training process that could have gone on, and had no processor;
-    0 for one of several ranks.
+    processes. ``waiting``: threads of the training process that could have gone on, and had no processor.
+    ``others``: busy with other programs. Both are 0 for one of several ranks.
     """
 
     own: float
     workers: float
     waiting: float = 0.0
+    others: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -47,12 +47,13 @@ class SeenProcess:
 class RunLength:
     """How long a run with these arguments is. ``steps`` in all and ``epoch_steps`` in each epoch, None if
     not known. ``source`` of what is known: "seen" to the script's end, the "loops" around its steps, the
-    "loader", or the "epochs" that ended.
+    "loader", or the "epochs" that ended. ``by_epochs``: these tell how long one is, not its loader.
     """
 
     steps: int | None = None
     epoch_steps: int | None = None
     source: Literal["", "seen", "loops", "loader", "epochs"] = ""
+    by_epochs: bool = False
 
     @property
     def epochs(self) -> int | None:
@@ -76,15 +77,15 @@ Assumed = Literal[
 """What a forecast assumes:
 
 "length by loader": an epoch is one pass over its loader. "length by epochs": all of them have as many steps
-as the first. "length by loops": training goes on to the end of
-the loops around its steps, and no other follows. "tail unseen": no process came to the last step; what
-follows it is not in the numbers. "ends unseen": nothing came between epochs while it was
-watched; what may come is not in the numbers. "ends seen once": what comes between epochs takes as long
-each time. "ends as plain": it takes as long under the plan, where no process was seen to do it twice. "ends
-of other plans": it was timed under other plans than this one. "rehearsed": the plan's ranks were rehearsed,
-which the first run under it does. "epochs cut short": what comes between epochs was timed in short ones, and
-takes as many times longer as they are shorter. "same samples": the script does not change, between two
-epochs, what its samples are made from; no second epoch was seen.
+as those that ended. "length by loops": training goes on to the end of the loops around its steps, and no
+other follows. "tail unseen": no process came to the last step; what follows it is not in the numbers. "ends
+unseen": nothing came between epochs while it was watched; what may come is not in the numbers. "ends seen
+once": what comes between epochs takes as long each time. "ends as plain": it takes as long under the plan,
+where no process was seen to do it twice. "ends of other plans": it was timed under other plans than this one.
+"rehearsed": the plan's ranks were rehearsed, which the first run under it does. "epochs cut short": what
+comes between epochs was timed in short ones, and takes as many times longer as they are shorter. "same
+samples": the script does not change, between two epochs, what its samples are made from; no second epoch was
+seen.
 """
 
 

@@ -73,19 +73,23 @@ def caution_words(found: Caution) -> str:
 
 
 def _disturbed_words(found: Disturbance) -> str:
-    counted = found.disturbed - found.set_aside
-    also = f"; {counted} could not be measured again" if counted else ""
+    told = []
+    if found.set_aside or not found.kept:
+        were = "was" if found.set_aside == 1 else "were"
+        told.append(
+            f"{found.set_aside} {were} set aside and measured again, which took {found.seconds:.0f} s"
+        )
+    if found.kept:
+        told.append(f"{found.kept} counted as measured, as these programs had run from the start on")
+    if left := found.disturbed - found.set_aside - found.kept:
+        told.append(f"{left} could not be measured again")
     who = "the host of this virtual machine" if found.by_host else "other programs"
     if found.by_host:
         advice = "Tune when the host is less busy"
     else:
         advice = "Stop them, or tune when the machine is idle"
-    were = "was" if found.set_aside == 1 else "were"
-    return (
-        f"{who} took processor time from {found.disturbed} of {found.blocks} blocks of "
-        f"steps: {found.set_aside} {were} set aside and measured again, which took "
-        f"{found.seconds:.0f} s{also}. {advice}"
-    )
+    taken = f"{who} took processor time from {found.disturbed} of {found.blocks} blocks of steps"
+    return f"{taken}: {'; '.join(told)}. {advice}"
 
 
 def _outside_words(paths: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ _VAGUE = 3.0  # an interval that reaches further than so many times its value, u
 _MINUTES, _HOURS = 120.0, 7200.0  # seconds from which times are given in these units
 _ASSUMED: Mapping[Assumed, str] = {
     "length by loader": "that an epoch is one pass over its loader",
-    "length by epochs": "that every epoch has as many steps as the first",
+    "length by epochs": "that every epoch has as many steps as those that ended",
     "length by loops": "that training goes on to the end of the loops around its steps, and no other follows",
     "tail unseen": "that nothing takes long after the last step, which no process came to",
     "ends unseen": "that nothing comes between epochs but what is listed above: no epoch's end was seen, "

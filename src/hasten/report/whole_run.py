@@ -162,7 +162,7 @@ def _epoch_ahead(observation: Observation, run: WatchedRun) -> list[str]:
     seconds = seconds_words(run.epoch_steps * step_seconds(observation))
     steps = counted(run.epoch_steps, "step")
     if run.epoch_seen:
-        return [f"Each epoch that ended had {steps}: about {seconds} of steps."]
+        return [f"The epochs that ended had up to {steps}: about {seconds} of steps."]
     return [f"The loader says that an epoch has {steps}: about {seconds} of steps."]
 
 
@@ -190,6 +190,7 @@ def run_json(run: WatchedRun | None) -> dict[str, Any] | None:
         "failure": run.failure or None,
         "epochs": run.epochs,
         "epoch_steps": run.epoch_steps,
+        "epoch_seen": run.epoch_seen,
         "planned_steps": run.planned_steps,
         "parts": [_part_json(part, part.seconds / run.seconds if run.seconds else 0.0) for part in run.parts],
         "breakdown": {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
-from ..causes.threads import waiting_threads
 from ..inside.techniques.base import RISKS, Risk, Technique
 from ..inside.techniques.catalog import CATALOG
 from ..inside.techniques.threads import Threads
@@ -18,6 +17,7 @@ from ..records.reasons import WhyNot
 from ..records.result import Refused
 from ..records.technique_list import Entry, Listing
 from ..records.thresholds import LARGE_SHARE, LEAST_SHARE
+from ..records.waiting import waiting_threads
 from ..records.whole_run import Breakdown, breakdown_of
 from .bounds import Bounds
 from .candidate import Candidate

@@ -21,7 +21,6 @@ from .time_left import TimeLeft
 
 TOGETHER = "environment"  # name of the row for techniques tried together
 _MARGIN = 1.1  # times the seconds until a part is seen: no two processes take the same time
-_FIRST_SHARE = 0.5  # of the time left, at most, for what makes all else take less
 _OUT_OF_PROPORTION = 3.0  # times the budget for all else: none is named to look for a small part so long
 
 Notify = Callable[[Tried], None]
@@ -76,11 +75,10 @@ class Comparisons:
 
     def affords(self, a: Plan, b: Plan, first: bool = False) -> bool:
         """Whether a comparison of the two fits into the time left, as far as is known; more may be granted
-        where nothing was found. What comes ``first`` may take some of what is set aside for the tune's end:
-        that is shorter once it is found.
+        where nothing was found. What comes ``first`` may take some of what is set aside for the tune's end.
         """
         needed = self._bench.foreseen(a, b)
-        if self._fits(needed) or (first and needed <= _FIRST_SHARE * self._deadline.in_all):
+        if self._fits(needed) or (first and needed <= self._deadline.left_for_first):
             return True
         return self._is_worth_more() and self._deadline.search_on() and self._fits(needed)
 
@@ -194,12 +192,14 @@ class Comparisons:
         """``why`` with the budget in which there are so many seconds to look, unless that is out of all
         proportion.
         """
+        before = self._wanted
         self._wanted += needed
         to_compare = self.budget_for(found, Plan({**found.techniques, **one.plan.techniques}))
         to_look = self._deadline.enough_to_have(needed / one.share)
         if to_compare is None or to_look is None:
             return why
         if why.share and to_look > _OUT_OF_PROPORTION * to_compare:
+            self._wanted = before
             return replace(why, code="not worth a look")
         return replace(why, budget=max(to_compare, to_look))
 

@@ -18,7 +18,6 @@ from ..bench.comparing.decisions import (
 )
 from ..bench.comparing.epoch_ends import EpochEnds
 from ..bench.comparing.statistics import interval
-from ..causes.threads import waiting_threads
 from ..inside.techniques.threads import Threads
 from ..records.cause import Cause
 from ..records.caution import Caution
@@ -33,6 +32,7 @@ from ..records.result import START, Refused, Tried, TuneResult
 from ..records.run_pace import TunedPace
 from ..records.trial import Ratio, Trial
 from ..records.verdict import GuardVerdict, Shortfall, TooLittleTime
+from ..records.waiting import waiting_threads
 from .resolution import (
     SearchBudget,
     looks_in,

@@ -31,13 +31,13 @@ class Deadline:
         """Seconds left; below 0 once it is over."""
         return self.seconds - self.spent
 
-    @property
-    def in_all(self) -> float:
-        """The same: nothing is set aside."""
-        return self.left
-
     def left_with(self, plan: Plan) -> float:
         """The same, if ``plan`` has to be checked and confirmed with it."""
+        return self.left
+
+    @property
+    def left_for_first(self) -> float:
+        """The same: nothing is set aside for an end."""
         return self.left
 
     def affords_end(self, plan: Plan) -> bool:

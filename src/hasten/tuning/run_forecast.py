@@ -31,9 +31,7 @@ from .run_spans import (
     together,
 )
 
-_BY: Mapping[str, Assumed] = {
-    "loader": "length by loader", "epochs": "length by epochs", "loops": "length by loops",
-}  # fmt: skip
+_BY: Mapping[str, Assumed] = {"loader": "length by loader", "loops": "length by loops"}
 UNSEEN = 0.1  # of a run with an unseen part: how much longer it may be
 STEPS = 1000  # that are reported if neither run nor epoch is known
 
@@ -149,6 +147,8 @@ def _assumed(seen: Measured, whole: bool) -> tuple[Assumed, ...]:
     found: list[Assumed] = []
     if seen.length.source in _BY:
         found.append(_BY[seen.length.source])
+    if seen.length.by_epochs:
+        found.append("length by epochs")
     if _has_unseen_tail(seen):
         found.append("tail unseen")
     if not seen.turns_seen:

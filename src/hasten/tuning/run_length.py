@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 from ..records.observation import Observation
 from ..records.phases import samples_per_step
@@ -33,10 +32,12 @@ def length_of(
         epoch = None
     if script_steps:
         return RunLength(script_steps, epoch, "seen")
+    by_epochs = run is not None and run.epoch_seen
     if planned is not None and not wrong:
-        return RunLength(planned, epoch, "loops")
-    by: Literal["epochs", "loader"] = "epochs" if run is not None and run.epoch_seen else "loader"
-    return RunLength(None, epoch, by) if epoch is not None else RunLength()
+        return RunLength(planned, epoch, "loops", by_epochs)
+    if epoch is None:
+        return RunLength()
+    return RunLength(None, epoch, "epochs" if by_epochs else "loader", by_epochs)
 
 
 def _epoch_steps(observation: Observation, ranks: int) -> int | None:

@@ -275,7 +275,7 @@ class Search:
         name, bounds, best_upper = candidate.technique.name, self._bounds, KEEP_BELOW
         for number, settings in enumerate(candidate.options):
             wanted = candidate.added_to(plan, number)
-            if not self.comparisons.affords(plan, wanted, candidate.first):
+            if not self.comparisons.affords(plan, wanted, candidate.first and not number):
                 if number:
                     self.comparisons.leave_out(
                         name, WhyNot("no time", untried=(*candidate.options[number:],))

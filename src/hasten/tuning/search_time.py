@@ -9,6 +9,8 @@ from ..records.plan import BASELINE, Plan
 from .budget import Budget
 from .dividing import Allowance
 
+_FIRST_SHARE = 0.5  # of the time left, at most, for what makes all else take less
+
 
 @dataclass
 class SearchTime:
@@ -35,14 +37,16 @@ class SearchTime:
         self._last = plan
         return self.left_with(plan)
 
-    @property
-    def in_all(self) -> float:
-        """Seconds of the budget."""
-        return self.budget.left
-
     def left_with(self, plan: Plan) -> float:
         """The same, if ``plan`` were found."""
         return min(self.budget.search_left(plan), self.budget.search_most(plan))
+
+    @property
+    def left_for_first(self) -> float:
+        """Seconds for what makes all else shorter: with some that are set aside for the tune's end, which
+        gets shorter, too.
+        """
+        return min(_FIRST_SHARE * self.budget.left, self.most())
 
     def search_on(self) -> bool:
         """Called where nothing was found, and the next does not fit: whether there is more time now."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ..bench.comparing.quiet import Quiet
-from ..causes.threads import waiting_threads
 from ..machine.container import quota_cpus
 from ..machine.processor_time import allowed_cpus, processor_time
 from ..machine.vitals import vitals
 from ..records.facts import Facts
 from ..records.machine import Machine
 from ..records.vitals import Vitals
+from ..records.waiting import waiting_threads
 from .progress import Progress
 
 

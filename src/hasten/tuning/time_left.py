@@ -16,13 +16,13 @@ class TimeLeft(Protocol):
         """Seconds; 0 or less when it is over."""
         ...
 
-    @property
-    def in_all(self) -> float:
-        """Seconds, with those that are set aside for the tune's end."""
-        ...
-
     def left_with(self, plan: Plan) -> float:
         """The same, if ``plan`` were found."""
+        ...
+
+    @property
+    def left_for_first(self) -> float:
+        """Seconds for what makes all else shorter: with some that are set aside for the tune's end."""
         ...
 
     def search_on(self) -> bool:

@@ -154,6 +154,19 @@ def test_nothing_waits_for_others_that_stay() -> None:
     quiet.others_stay = True
     assert [machine.block(quiet) for _ in range(3)] == [False] * 3
     assert (quiet.contended, quiet.disturbed_blocks, quiet.set_aside, machine.slept) == (True, 3, 0, [])
+    (caution,) = quiet.cautions()
+    assert caution.disturbance == Disturbance(3, 3, 0, 0.0, kept=3)
+
+
+@pytest.mark.parametrize(("seconds", "again"), [(0.5, True), (0.02, False)])
+def test_others_that_have_ended_no_longer_stay(seconds: float, again: bool) -> None:
+    """Short blocks cannot tell: the kernel counts in hundredths of a second."""
+    machine = Machine()
+    quiet = machine.quiet()
+    quiet.others_stay = True
+    assert [machine.block(quiet, seconds) for _ in range(3)] == [False] * 3
+    machine.others = lambda now: 1.0
+    assert machine.block(quiet, 0.5) is again
 
 
 def test_it_is_said_while_it_waits_and_at_the_end() -> None:

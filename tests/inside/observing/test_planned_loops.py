@@ -197,10 +197,13 @@ def test_what_is_not_sure_is_not_said(
 
 def test_a_pass_that_is_left_early_counts_once_some_were_seen_to_be() -> None:
     """``if batch == 6: break``: it takes as many steps in each turn, as far as one can see."""
-    assert planned_steps([Loop(4, 1), CUT], 9, 6, 1, left_early=True) == 24
-    assert planned_steps([Loop(4, 1), CUT], 9, 6, 1) is None
-    assert planned_steps([Loop(4, 1), CUT], 20, 6, 1, left_early=True) is None
-    assert planned_steps([Loop(4, 1), CUT, CUT], 9, 6, 1, left_early=True) is None, "epochs end early, too"
+    assert planned_steps([Loop(4, 2), CUT], 15, 6, 2, left_early=True) == 24
+    assert planned_steps([Loop(4, 1), CUT], 9, 6, 1, left_early=True) is None, (
+        "it may be a loss that ended it"
+    )
+    assert planned_steps([Loop(4, 2), CUT], 15, 6, 2) is None
+    assert planned_steps([Loop(4, 2), CUT], 26, 6, 2, left_early=True) is None
+    assert planned_steps([Loop(4, 2), CUT, CUT], 15, 6, 2, left_early=True) is None, "epochs end early, too"
 
 
 def test_a_pass_that_cannot_be_read_counts_once_it_agrees() -> None:

@@ -6,12 +6,16 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from hasten.inside.observing.processors import ProcessorsUsed
 
 BUSY = "import sys, time\nwhile time.process_time() < 0.6: pass\nprint('done', flush=True)\n"
+COUNTS_WAITING = Path("/proc/self/schedstat").exists()
 needs_lists = pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists a process's children")
 
 
@@ -39,7 +43,18 @@ def test_what_children_work_is_told_apart_from_what_we_do(ends: bool) -> None:
         child.communicate()
 
 
+@contextmanager
+def other_program() -> Iterator[subprocess.Popen[bytes]]:
+    """One that keeps a processor busy."""
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:
+        try:
+            yield other
+        finally:
+            other.kill()
+
+
 @needs_lists
+@pytest.mark.skipif(not COUNTS_WAITING, reason="this kernel does not count what threads wait (schedstat)")
 @pytest.mark.parametrize("ranks", [False, True])
 def test_threads_without_a_processor_wait(ranks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two processes have one between them."""
@@ -49,27 +64,47 @@ def test_threads_without_a_processor_wait(ranks: bool, monkeypatch: pytest.Monke
     used = ProcessorsUsed()
     try:
         os.sched_setaffinity(0, one)
-        with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:
+        with other_program() as other:
             for _ in range(10):
                 used.step_ended()
+            if ranks:
+                monkeypatch.setattr("torch.distributed.is_initialized", lambda: False)
             began = time.process_time()
             while time.process_time() - began < 0.5:
                 pass
             found = used.found()
-            other.kill()
+            assert other.poll() is None
     finally:
         os.sched_setaffinity(0, mine)
     assert found is not None
     if ranks:
-        assert found.waiting == 0.0, "it may be another rank"
+        assert (found.waiting, found.others) == (0.0, 0.0), "it may be another rank, which has ended by now"
         return
     assert found.waiting > 0.25
     assert found.own + found.waiting == pytest.approx(1.0, abs=0.2)
+
+
+@needs_lists
+def test_a_child_is_no_other_program() -> None:
+    """All that the processors did is ours, our children's, or others'."""
+    used = ProcessorsUsed()
+    for _ in range(10):
+        used.step_ended()
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as child:
+        try:
+            time.sleep(0.5)
+            found = used.found()
+        finally:
+            child.kill()
+    assert found is not None
+    assert found.workers > 0.25
+    assert found.own + found.workers + found.others < len(os.sched_getaffinity(0)) + 0.2
 
 
 def test_what_is_too_short_to_tell_is_not_told() -> None:
     used = ProcessorsUsed()
     for _ in range(10):
         used.step_ended()
-    used._began = (time.monotonic(), 0.0, 0.0, 0.0)
+    assert used._began is not None
+    used._began = used._began._replace(at=time.monotonic())
     assert used.found() is None

@@ -501,6 +501,17 @@ def test_one_that_was_left_early_before_longer_ones_says_nothing_of_these(script
     assert (run.epochs, run.epoch_steps, run.epoch_seen) == (1, 50, False)
 
 
+def test_one_of_another_loader_was_not_left_early(script: Script) -> None:
+    """Ten batches to warm up with, all of which were used."""
+    for epoch, (batches, steps) in enumerate(((10, 10), (100, 5))):
+        script.begins(batches, of="loader", source=epoch + 1)
+        for _ in range(steps):
+            script.batch(source=epoch + 1)
+            script.trains(1.0)
+    run = script.timeline.watched(ended=False)
+    assert (run.epochs, run.epoch_steps, run.epoch_seen) == (1, 100, False)
+
+
 @pytest.mark.parametrize(("lengths", "steps"), [((5, 4), 5), ((9, 4), None)])
 def test_epochs_of_a_loader_that_has_no_length(
     script: Script, lengths: tuple[int, ...], steps: int | None

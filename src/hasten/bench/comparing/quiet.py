@@ -21,6 +21,7 @@ _STOPPED_SHARE = 0.05  # share of a block in which a quota stopped us
 _OURS = 0.9  # of the quota: a process that uses this much is throttled by its own use
 _LOOK_SECONDS = 0.4
 _FEW_BLOCKS = 16  # two comparisons
+_GONE_BLOCKS, _LONG_SECONDS = 3, 0.1  # without others, so long each: these have ended
 _LONGEST_WAIT_SECONDS = 5.0  # a program that runs longer will not end soon
 
 Reading = Callable[[], ProcessorTime | None]
@@ -46,10 +47,11 @@ class Quiet:
         self._sleep = sleep
         self._ours = 0.0  # most CPUs that we used in a block
         self.patience = 0.0
-        self.others_stay = False  # as they did while the script was watched: nothing is measured again then
+        self.others_stay = False  # they ran while the script was watched: until they end, nothing is repeated
+        self._without = 0  # blocks in a row
         self.say: Callable[[str], None] = lambda text: None
         self.contended = False  # in the latest block
-        self.blocks = self.disturbed_blocks = self.set_aside = 0
+        self.blocks = self.disturbed_blocks = self.set_aside = self._kept = 0
         self.spent_seconds = 0.0
         self._taken = self._stolen = 0.0  # seconds in disturbed blocks: by others, of these by a hypervisor
 
@@ -79,11 +81,14 @@ class Quiet:
         self.blocks += 1
         self._ours = max(self._ours, _cpus_used(after.own - before.own, before, after))
         if not self._contended(before, after):
+            self._without += after.at - before.at >= _LONG_SECONDS
+            self.others_stay = self.others_stay and self._without < _GONE_BLOCKS
             return False
-        self.contended = True
+        self.contended, self._without = True, 0
         self.disturbed_blocks += 1
         self._taken += _others(before, after)
         self._stolen += after.stolen - before.stolen
+        self._kept += self.others_stay
         if self.patience <= 0 or self.others_stay or not again:
             return False
         self.set_aside += 1
@@ -140,6 +145,7 @@ class Quiet:
             set_aside=self.set_aside,
             seconds=self.spent_seconds,
             by_host=self._stolen > max(0.0, self._taken) / 2,
+            kept=self._kept,
         )
         return [Caution("disturbed", disturbance=found)]
 

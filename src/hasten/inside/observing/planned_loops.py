@@ -33,6 +33,7 @@ from .plain_values import (
 )
 
 _LEAST_TURNS = 4  # that say that each is a step
+_LEAST_LEFT = 2  # passes that say after how many steps each is left
 _MANY_TURNS = 8  # that say how many steps come in each
 
 
@@ -65,7 +66,8 @@ def _steps_of(
     several = all_read and begun >= _MANY_TURNS and taken % begun == 0
     if taken and begun >= _LEAST_TURNS and (taken == begun or several):
         return turns * taken // begun
-    known = left_early and read == len(around) - 1  # it is the innermost, and not one around epochs
+    innermost = read == len(around) - 1  # and not one around epochs
+    known = left_early and innermost and epochs >= _LEAST_LEFT
     if all_read or (around[read] == CUT and not known) or not epoch_steps or done != epochs:
         return None
     if not done and (around[read] == OTHER or any(loop.elsewhere for loop in loops)):

@@ -1,8 +1,8 @@
-"""How many processors a training keeps busy, how many the worker processes of its loaders, and how many of
-its threads wait for one.
+"""How many processors a training keeps busy, how many the worker processes of its loaders and how many other
+programs, and how many of its threads wait for one.
 
-Sources: proc(5) for /proc/PID/stat and /proc/PID/task/TID/children, getrusage(2), and the kernel's
-Documentation/scheduler/sched-stats.rst for /proc/PID/task/TID/schedstat.
+Sources: proc(5) for /proc/stat, /proc/PID/stat and /proc/PID/task/TID/children, getrusage(2), and the
+kernel's Documentation/scheduler/sched-stats.rst for /proc/PID/task/TID/schedstat.
 """
 
 from __future__ import annotations
@@ -12,11 +12,25 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
 from ...records.observation import Processors
 
 _BEGINS = 10  # steps after which it is watched: workers have started then, and made their first batches
 _LEAST_SECONDS = 0.1  # ticks are of a hundredth of a second
+_WORKING = (0, 1, 2, 5, 6)  # of a processor's times: neither idle, waiting for a disk, nor a hypervisor's
+
+
+class _Read(NamedTuple):
+    """Seconds until now: by the clock, of processors' time of this process, of those that it started and of
+    all programs on the processors that we may use, and those for which this process' threads have waited.
+    """
+
+    at: float
+    own: float
+    below: float
+    busy: float
+    waited: float
 
 
 class ProcessorsUsed:
@@ -24,27 +38,27 @@ class ProcessorsUsed:
 
     def __init__(self) -> None:
         self._steps = 0
-        self._began: tuple[float, float, float, float] | None = None
+        self._began: _Read | None = None
+        self._ranks = False
 
     def step_ended(self) -> None:
         self._steps += 1
         if self._steps == _BEGINS:
-            self._began = _now()
+            self._began, self._ranks = _now(), _has_other_ranks()
 
     def found(self) -> Processors | None:
         """Since then, on average."""
         now = _now() if self._began is not None else None
-        if self._began is None or now is None or now[0] - self._began[0] < _LEAST_SECONDS:
+        if self._began is None or now is None or now.at - self._began.at < _LEAST_SECONDS:
             return None
         seconds, *used = (after - before for after, before in zip(now, self._began, strict=True))
-        own, below, waited = (max(0.0, one / seconds) for one in used)
-        return Processors(own, below, 0.0 if _has_other_ranks() else waited)
+        own, below, busy, waited = (max(0.0, one / seconds) for one in used)
+        if self._ranks or _has_other_ranks():
+            return Processors(own, below)
+        return Processors(own, below, waited, max(0.0, busy - own - below))
 
 
-def _now() -> tuple[float, float, float, float] | None:
-    """The clock, the processor time of this process and of those it started, and for how long its threads
-    have waited for a processor.
-    """
+def _now() -> _Read | None:
     if sys.platform != "linux":
         return None
     import resource
@@ -55,13 +69,23 @@ def _now() -> tuple[float, float, float, float] | None:
         return None
     gone = resource.getrusage(resource.RUSAGE_CHILDREN)
     below = alive + gone.ru_utime + gone.ru_stime
-    return time.monotonic(), time.process_time(), below, _waited()
+    return _Read(time.monotonic(), time.process_time(), below, _busy(), _waited())
 
 
 def _has_other_ranks() -> bool:
     """Whether it may be these that its threads wait for: they are no other programs."""
     distributed = sys.modules.get("torch.distributed")
     return distributed is not None and distributed.is_available() and distributed.is_initialized()
+
+
+def _busy() -> float:
+    """Of any program, on the processors that we may use; 0 where that is not told."""
+    ticks, usable = 0, os.sched_getaffinity(0)
+    with suppress(OSError), open("/proc/stat") as file:
+        for name, *times in map(str.split, file):
+            if name[:3] == "cpu" and name[3:].isdecimal() and int(name[3:]) in usable:
+                ticks += sum(int(times[place]) for place in _WORKING)
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _waited() -> float:

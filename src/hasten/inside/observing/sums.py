@@ -68,11 +68,12 @@ class Epochs:
         self.batches: int | None = None  # of the latest, if its loader says so
         self._first = 0  # steps before the latest
         self._lengths: set[int] = set()  # steps of each that ended
+        self._alike = True  # all of them, and the latest, should have as many batches
 
     def one_begins(self, batches: int | None) -> None:
-        self.batches = batches
         self.one_ends()
-        self._first = self._steps
+        self._alike &= batches == self.batches or not self._begun
+        self.batches, self._first = batches, self._steps
         if not self._begun:
             self._begun, self._before = True, parts_of(self._sums)
 
@@ -85,11 +86,17 @@ class Epochs:
     def length(self, said: int | None) -> tuple[int | None, bool]:
         """Steps of an epoch, None if not known, and whether these were seen. Otherwise it is what its loader
         ``said``: where epochs went on to its end, and where they were of unequal length, as those are in
-        which a learning rate is sought first.
+        which a learning rate is sought first, or those of several loaders.
         """
         most, least = max(self._lengths, default=0), min(self._lengths, default=0)
         left_early = most < _SHORTER * said - 1 if said is not None else self.batches is None
-        seen = left_early and most > 0 and most - least <= 1 and self._steps - self._first <= most
+        seen = (
+            self._alike
+            and left_early
+            and most > 0
+            and most - least <= 1
+            and self._steps - self._first <= most
+        )
         return (most, True) if seen else (said, False)
 
     @property

@@ -15,6 +15,7 @@ from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
+from ...records.waiting import threads_beside_others
 from ..training import Training
 from .base import Technique, conflicting
 
@@ -49,16 +50,27 @@ class Threads(Technique):
 
     @classmethod
     def options(cls, facts: Facts) -> list[Settings]:
-        """What the quota allows, rounded both ways, the physical cores, the fast ones of two kinds, those of
-        one NUMA node, half of them, one: each that differs from what torch chose.
+        """As many as need not wait for other programs, what the quota allows, rounded both ways, the physical
+        cores, the fast ones of two kinds, those of one NUMA node, half of them, one: each that differs from
+        what torch chose.
         """
         machine, now = facts.machine, facts.observation.threads
         usable = min(machine.usable_cpus, machine.physical_cores)
         whole = min(usable, machine.whole_cpus)  # more would be throttled
         fast = sum(not core.efficient for core in machine.cores) or usable
         node = max(Counter(core.node for core in machine.cores).values(), default=usable)
+        beside = threads_beside_others(facts) or now
         counts = dict.fromkeys(
-            (usable, machine.usable_cpus, whole, min(fast, whole), min(node, whole), max(1, usable // 2), 1)
+            (
+                beside,
+                usable,
+                machine.usable_cpus,
+                whole,
+                min(fast, whole),
+                min(node, whole),
+                max(1, usable // 2),
+                1,
+            )
         )
         return [{"count": count} for count in counts if count != now]
 
