@@ -19,6 +19,7 @@ from hasten.plans.files import (
     write_plan,
 )
 from hasten.records.plan import Plan
+from hasten.report.words import settings_words
 
 ROOT = Path(__file__).parents[2]
 SAVED = SavedPlan(
@@ -155,6 +156,15 @@ def test_a_technique_put_in_by_hand() -> None:
     found = changed(SAVED, ["malloc", "threads:count=4"], [])
     assert found.plan == Plan({"threads": {"count": 4}, "bf16": {}, "malloc": {}})
     assert (found.made_for, found.measured) == (SAVED.made_for, SAVED.measured)
+
+
+def test_settings_are_read_as_a_report_shows_them_and_as_python_writes_them() -> None:
+    settings = {"count": 2, "persistent_workers": True}
+    shown = settings_words(settings).replace(", ", ",")
+    for words in (shown, "count=2,persistent_workers=True"):
+        assert changed(SAVED, [f"loader_workers:{words}"], []).plan.techniques["loader_workers"] == settings
+    with pytest.raises(UsageError, match="persistent_workers, true or false"):
+        changed(SAVED, ["loader_workers:count=2,persistent_workers=TRUE"], [])
 
 
 def test_a_technique_taken_out_by_hand() -> None:

@@ -292,6 +292,27 @@ def test_what_makes_all_else_shorter_is_tried_where_little_seems_left(
     assert tried == ([3] if found == "a" else []), "only the first may take what is set aside"
 
 
+@pytest.mark.parametrize(("spread", "count"), [(0.08, 2), (0.6, 1)])
+def test_of_settings_that_gain_for_sure_the_fastest_is_kept(spread: float, count: int) -> None:
+    """Not the one whose interval ends lowest: two pairs may agree by chance."""
+
+    class Noisy(ScriptedBench):
+        def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+            two = b.techniques["a"]["count"] == 2
+            self._effects = {"a": 0.65 if two else 0.7}
+            self._spread = spread if two else 0.002
+            return super().compare(a, b, seconds)
+
+    search = search_over(Noisy({}))
+    search.run([replace(candidate("a"), options=[{"count": 1}, {"count": 2}, {"count": 3}])])
+    assert search.found.techniques["a"] == {"count": count}
+    first, second, third = (row for row in search.tried if row.technique == "a" and not row.ablation)
+    assert first.ratio is not None
+    assert second.ratio is not None
+    assert second.ratio.high > first.ratio.high
+    assert (first.kept, second.kept, third.kept) == (True, count == 2, False)
+
+
 @pytest.mark.parametrize(("ratio", "kept"), [(0.7, True), (0.93, False)])
 def test_a_large_gain_is_given_the_time_that_its_end_takes(ratio: float, kept: bool) -> None:
     class Short(Deadline):

@@ -205,7 +205,9 @@ def _technique_of(text: str) -> tuple[str, dict[str, Value]]:
 
 
 def _value_of(text: str) -> Value:
-    """As TOML would read it: a number, true or false; anything else is text."""
+    """As TOML would read it: a number, true or false, as Python writes them, too; anything else is text."""
+    if text in ("True", "False"):
+        return text == "True"
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):

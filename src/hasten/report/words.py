@@ -45,8 +45,12 @@ def parts_words(parts: Sequence[str]) -> str:
 
 
 def settings_words(settings: Settings) -> str:
-    """Settings of one technique: "count=2, bind=cores"."""
-    return ", ".join(f"{key}={value}" for key, value in settings.items())
+    """Settings of one technique, with values as --use takes them: "count=2, persistent_workers=true"."""
+    return ", ".join(f"{key}={_value(value)}" for key, value in settings.items())
+
+
+def _value(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def tried_words(row: Tried) -> str:
