@@ -80,7 +80,7 @@ BY_HAND = {
     ("prune", "ratio"): ["inf", "nan", "true", "-1", "1", "0", "half", ""],
     ("huge_pages", "by"): ["inf", "true", "0", "glibc2", ""],
     ("malloc", "kind"): ["nan", "true", "1", "[1]", ""],
-    ("matmul_precision", "convolutions"): ["1", "yes", "True", ""],
+    ("matmul_precision", "convolutions"): ["1", "yes", "TRUE", ""],
 }
 
 
