@@ -103,7 +103,7 @@ class PaperWorker:
 
     def switch(self, plan: Plan) -> str:
         for name in plan.techniques:
-            if name in self.trials.refused:
+            if name in self.trials.refused and name not in self.plan.techniques:
                 self.plan = BASELINE
                 return f"{name}: {self.trials.refused[name]}"
         if plan != self.plan:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +19,7 @@ from hasten.records.run_forecast import SeenProcess
 from hasten.records.trial import Proof, Trial
 from tests.bench.paper_epochs import QUICK, START_SECONDS, PaperRun, known
 from tests.bench.paper_workers import PaperTrials, PaperWorker
+from tests.bench.real_workers import trials_for
 
 RHYTHM = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
 LIVE, PROCESS = Plan({"bf16": {}}), Plan({"malloc": {}})
@@ -40,6 +43,53 @@ def bench_over(trials: PaperTrials) -> ScriptBench:
 def test_what_can_be_switched_is_compared_live(a: Plan, b: Plan, method: str) -> None:
     with bench_over(PaperTrials()) as bench:
         assert bench.compare(a, b, 0.0).method == method
+
+
+LAYOUT, LAYOUT_TOO = Plan({"channels_last": {}}), Plan({"channels_last": {}, "bf16": {}})
+
+
+def test_what_came_too_late_in_a_training_is_in_force_from_the_first_step_on() -> None:
+    """What comes with it is compared live again, in a process that began with it."""
+    trials = PaperTrials(refused={"channels_last": "views of weights are held"})
+    with bench_over(trials) as bench:
+        assert bench.method(BASELINE, LAYOUT) == "live"
+        assert bench.compare(BASELINE, LAYOUT, 0.0).failure == "channels_last: views of weights are held"
+        assert bench.foreseen(BASELINE, LAYOUT) > bench.foreseen(BASELINE, LIVE)
+        found = [bench.compare(a, b, 0.0) for a, b in ((BASELINE, LAYOUT), (LAYOUT, LAYOUT_TOO))]
+        assert [(trial.method, trial.failure) for trial in found] == [("pairs", None), ("live", None)]
+        assert "channels_last" in trials.workers[-1].plan.techniques
+        assert bench.method(BASELINE, LAYOUT_TOO) == "pairs"
+
+
+def test_what_no_process_can_do_is_not_tried_in_new_ones() -> None:
+    with bench_over(PaperTrials(refused={"bf16": "no such instructions"})) as bench:
+        bench.compare(BASELINE, LIVE, 0.0)
+        assert bench.method(BASELINE, LIVE) == "live"
+
+
+# hasten is switched in such a process after its first checkpoint, which the script still holds
+HOLDS = """
+    from ground import *
+
+    model = Cnn()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    for epoch in range(1000):
+        for pictures, labels in DataLoader(Pictures(), batch_size=8):
+            train_step(model, optimizer, pictures, labels)
+        checkpoint = {"model": model.state_dict(), "epoch": epoch}
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="stops processes by signals")
+def test_a_script_that_holds_its_checkpoints_can_lie_channels_last(tmp_path: Path) -> None:
+    with trials_for(tmp_path, HOLDS) as trials, ScriptBench(trials, RHYTHM) as bench:
+        late = bench.compare(BASELINE, LAYOUT, 0.0)
+        assert "the script holds views of its weights" in (late.failure or "")
+        trial = bench.compare(BASELINE, LAYOUT, 0.0)
+        assert (trial.method, trial.failure) == ("pairs", None)
+        more = bench.compare(LAYOUT, LAYOUT.adding("fused_optimizer", {}), 0.0)
+        assert more.method == "live"
+        assert "channels_last" not in (more.failure or ""), "it is in force from the first step on"
 
 
 def test_pairs_end_as_soon_as_they_are_clear() -> None:

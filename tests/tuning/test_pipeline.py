@@ -82,6 +82,7 @@ class Paper:
     granted: list[float] = field(default_factory=list)  # seconds for each comparison of the search
     late: Mapping[str, int] = field(default_factory=dict)
     planned_steps: int | None = None  # of the script, by its loops
+    steps_in_all: int | None = None  # of the script, where it was watched to its end
     setup_seconds: float = 0.0  # of whatever is compared
     resting: bool = False  # no process of a comparison is left
     rested: list[bool] = field(default_factory=list)  # the same, each time the guard began
@@ -91,6 +92,7 @@ class Paper:
         if self.failure is not None:
             raise self.failure
         rhythm = Rhythm(0, 0, 1, self.watched.steps[0].seconds, planned_steps=self.planned_steps)
+        rhythm = replace(rhythm, steps_in_all=self.steps_in_all)
         return self.watched, rhythm
 
     def guard(
@@ -690,6 +692,22 @@ def test_a_script_too_slow_for_the_budget_is_refused_with_one_that_would_do(pape
     assert advice is not None
     assert tune(request(budget=float(advice[1])), Silent()).outcome == "gain"
     assert journal()[0] == ["failed", "finished"]
+
+
+@pytest.mark.parametrize("steps", [12, 20])
+def test_a_script_with_too_few_steps_to_check_accuracy_is_refused_before_it_takes_minutes(
+    paper: Paper, steps: int
+) -> None:
+    paper.effects, paper.steps_in_all = {"dataset_in_ram": 0.5}, steps
+    if steps == 20:
+        assert tune(request(), Silent()).outcome == "gain"
+        return
+    with pytest.raises(
+        Refusal,
+        match=r"train.py cannot be tuned: it ends after 12 training steps, .* at least 20. Give it more",
+    ):
+        tune(request(), Silent())
+    assert (paper.guarded, paper.confirmed) == ([], [])
 
 
 def test_a_script_that_fails_leaves_the_older_plan_alone(paper: Paper) -> None:

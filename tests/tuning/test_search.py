@@ -313,6 +313,32 @@ def test_of_settings_that_gain_for_sure_the_fastest_is_kept(spread: float, count
     assert (first.kept, second.kept, third.kept) == (True, count == 2, False)
 
 
+@pytest.mark.parametrize("left", [100.0, 5.0])
+def test_what_came_too_late_in_a_running_training_is_compared_in_new_ones(left: float) -> None:
+    """A script that has saved a checkpoint may still hold what it saved, and views of its weights with it."""
+
+    class TooLate(ScriptedBench):
+        new = ""
+
+        def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+            trial = super().compare(a, b, seconds)
+            if not self.new:
+                self.new = "pairs"
+                return replace(trial, ratio=None, failure="a: the script holds views")
+            return replace(trial, method=self.new)
+
+        def method(self, a: Plan, b: Plan) -> str:
+            return self.new or "scripted"
+
+        def foreseen(self, a: Plan, b: Plan) -> float:
+            return 10.0 if self.new else 1.0
+
+    search = search_over(TooLate({"a": 0.7}), Deadline(left, clock=lambda: 0.0))
+    assert search.run([candidate("a")]) == (plan_of("a") if left > 10.0 else BASELINE)
+    (row,) = search.tried
+    assert (row.kept, row.method) == ((True, "pairs") if left > 10.0 else (False, "scripted"))
+
+
 @pytest.mark.parametrize(("ratio", "kept"), [(0.7, True), (0.93, False)])
 def test_a_large_gain_is_given_the_time_that_its_end_takes(ratio: float, kept: bool) -> None:
     class Short(Deadline):

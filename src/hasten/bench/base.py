@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Protocol
 
 from ..inside.techniques.catalog import CATALOG, changing
@@ -30,9 +30,11 @@ class Bench(Protocol):
         ...
 
 
-def process_part(plan: Plan) -> Plan:
-    """The part of a plan that must be settled before a process starts."""
-    return plan.only({name for name in plan.techniques if CATALOG[name].scope != "live"})
+def process_part(plan: Plan, from_first: Set[str] = frozenset()) -> Plan:
+    """The part of a plan that must be settled before a process starts. ``from_first``: live techniques that
+    can only be switched on at its first step.
+    """
+    return plan.only({name for name in plan.techniques if CATALOG[name].scope != "live"} | from_first)
 
 
 def late(a: Plan, b: Plan, shows_after: Mapping[str, int]) -> int:
@@ -70,11 +72,13 @@ def for_steps(plan: Plan) -> Plan:
     return plan.only(names) if any("steps" in CATALOG[name].parts for name in names) else BASELINE
 
 
-def method_of(a: Plan, b: Plan) -> str:
-    """How the two are compared in a search, in the words of ``Trial.method``."""
+def method_of(a: Plan, b: Plan, from_first: Set[str] = frozenset()) -> str:
+    """How the two are compared in a search, in the words of ``Trial.method``. ``from_first`` as in
+    ``process_part``.
+    """
     if outside_steps(a, b):
         return "stretches"
-    if process_part(a) == process_part(b):
+    if process_part(a, from_first) == process_part(b, from_first):
         return "live"
     return "starts" if at_start(a, b) else "pairs"
 

@@ -88,7 +88,7 @@ class ScriptBench:
         return trial
 
     def method(self, a: Plan, b: Plan) -> str:
-        return method_of(a, b)
+        return method_of(a, b, self.live.from_first)
 
     def learn(self, trial: Trial) -> None:
         """Learn costs from a comparison, even from an earlier tune's."""
@@ -124,7 +124,7 @@ class ScriptBench:
         return replace(trial, spent=self._trials.stopwatch.lap(trial.seconds, waited))
 
     def _compared(self, a: Plan, b: Plan, seconds: float) -> Trial:
-        method = method_of(a, b)
+        method = self.method(a, b)
         if method == "live":
             return self.live.compare(a, b, seconds)
         self.live.close()
@@ -163,7 +163,7 @@ class ScriptBench:
     def foreseen(self, a: Plan, b: Plan) -> float:
         """The least seconds that a comparison of the two takes, as far as known."""
         first = self._trials.foreseen_rehearsal(b, self._start_seconds) + self._unknown_setup(a, b)
-        setup, method = max(self.setup(a), self.setup(b)), method_of(a, b)
+        setup, method = max(self.setup(a), self.setup(b)), self.method(a, b)
         if method == "stretches":
             pair = self._of_stretches(a, b).seconds_of_pair(a, b, early=True) or 2 * self._start_seconds
             return first + LEAST_STRETCH_PAIRS * (pair + setup)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..bench.base import at_start
 from ..bench.guard.change_guard import guard_change
+from ..bench.guard.checked_steps import LEAST_STEPS
 from ..bench.guard.guard import each_alone, guard
 from ..bench.guard.single_steps import ROUNDING
 from ..bench.trials import Trials
@@ -17,6 +18,7 @@ from ..records.plan import BASELINE, Plan
 from ..records.reasons import Decision, Reason
 from ..records.result import Tried
 from ..records.verdict import GuardVerdict
+from ..units import counted
 from .budget import Budget
 from .progress import Progress
 
@@ -213,6 +215,19 @@ class Accuracy:
             row = Tried(name, plan.techniques[name], None, plan, False, reason, "guard")
             self.progress.tried(row)
             yield row
+
+
+def too_few_steps(length: int | None) -> list[str]:
+    """Why a training of ``length`` steps cannot be tuned: an accuracy that cannot be checked is never claimed
+    to hold. Empty if it can, or if its length is not known.
+    """
+    if length is None or length >= LEAST_STEPS:
+        return []
+    return [
+        f"it ends after {counted(length, 'training step')}, and accuracy is checked over at least "
+        f"{LEAST_STEPS}. Give it more epochs or more data (only the first steps are used); hasten profile "
+        "shows where its time goes as it is"
+    ]
 
 
 def too_late(tried: Sequence[Tried], budget: Budget) -> GuardVerdict | None:

@@ -34,7 +34,7 @@ from ..records.trial import Trial
 from ..scripts.distribution import distribution_of
 from ..scripts.sources import Sources
 from ..scripts.workspace import Workspace
-from .accuracy import Accuracy, Held, too_late
+from .accuracy import Accuracy, Held, too_few_steps, too_late
 from .bounds import Bounds
 from .budget import Budget
 from .candidate import Candidate
@@ -197,8 +197,8 @@ class _Tune:
             raise Refusal(
                 f"{over}, before {label} had been watched for long enough: try a longer --budget"
             ) from None
-        if observation.obstacles:
-            raise Refusal(f"{label} cannot be tuned: {'; '.join(observation.obstacles)}")
+        if obstacles := (*observation.obstacles, *too_few_steps(rhythm.steps_in_all)):
+            raise Refusal(f"{label} cannot be tuned: {'; '.join(obstacles)}")
         facts = Facts(self.trials.stage.seen, observation)
         self.trials.starts.know(facts)
         return facts, rhythm

@@ -12,7 +12,7 @@ from dataclasses import replace
 from statistics import median
 
 from ...errors import WorkerError
-from ...inside.techniques.catalog import changing, slow_to_set_up, starts_after
+from ...inside.techniques.catalog import came_too_late, changing, slow_to_set_up, starts_after
 from ...records.observation import Step
 from ...records.plan import Plan
 from ...records.trial import Trial
@@ -54,6 +54,7 @@ class LiveBench:
         self._worker: Worker | None = None
         self._settled: set[Plan] = set()
         self.shows_after: Mapping[str, int] = {}  # steps after which techniques have something to gain
+        self.from_first: frozenset[str] = frozenset()  # techniques that came too late in a training
 
     def _take(self, rhythm: Rhythm) -> None:
         self._rhythm = rhythm
@@ -109,11 +110,15 @@ class LiveBench:
         return replace(trial, late=late(a, b, self.shows_after))
 
     def has_worker_for(self, plan: Plan) -> bool:
-        return self._worker is not None and process_part(self._worker.plan) == process_part(plan)
+        return self._worker is not None and self._fixed(self._worker.plan) == self._fixed(plan)
+
+    def _fixed(self, plan: Plan) -> Plan:
+        """What a process has of the plan from its first step to its end."""
+        return process_part(plan, self.from_first)
 
     def starts(self, plan: Plan) -> int:
         """Processes that a comparison with ``plan`` starts at least."""
-        return self._processes - self.has_worker_for(plan)
+        return self._processes() - self.has_worker_for(plan)
 
     def seconds_until_it_shows(self, a: Plan, b: Plan, step_seconds: float) -> float:
         """Before the two are compared. ``step_seconds``: where no worker is under way that tells."""
@@ -123,19 +128,15 @@ class LiveBench:
         seen: Sequence[Step] = self._worker.history if self._worker and self.has_worker_for(a) else ()
         if seen:
             step_seconds = median(step.seconds for step in seen[-_RECENT:])
-        waits = max(0, wait - of_this_training(seen)) + (self._processes_after(wait) - 1) * wait
+        waits = max(0, wait - of_this_training(seen)) + (self._processes(wait) - 1) * wait
         return waits * step_seconds
 
     def least_steps(self, plan: Plan) -> int:
         """Steps that a comparison with ``plan`` trains at least."""
         warmup = self.starts(plan) * (1 + self._warmup_steps)
-        return warmup + self._processes * self._settling + _BLOCKS * least(self._rhythm) * self._block_steps
+        return warmup + self._processes() * self._settling + _BLOCKS * least(self._rhythm) * self._block_steps
 
-    @property
-    def _processes(self) -> int:
-        return self._processes_after(0)
-
-    def _processes_after(self, wait: int) -> int:
+    def _processes(self, wait: int = 0) -> int:
         """Of a comparison: a short script ends before it has enough ABBA blocks."""
         length, each = self._rhythm.steps_in_all, _BLOCKS * self._block_steps
         if length is None or not each:
@@ -150,7 +151,7 @@ class LiveBench:
         self._noted = 0
 
     def _ready_worker(self, process_plan: Plan) -> Worker:
-        if self._worker is None or process_part(self._worker.plan) != process_plan:
+        if self._worker is None or self._fixed(self._worker.plan) != process_plan:
             self.close()
             self._trials.rehearse(process_plan)
             self._worker = self._trials.worker(process_plan)
@@ -170,7 +171,7 @@ class LiveBench:
             raise TrialFailed(self._rhythm.too_short(_BLOCKS, self._untimed, _TIMED_IF_SLOW))
         wait = late(a, b, self.shows_after)
         self._check_length(wait)
-        worker = self._ready_worker(process_part(a))
+        worker = self._ready_worker(self._fixed(a))
         self._train_until(wait, worker, a)
         order = (a, b, b, a) if comparison.gathered % 2 == 0 else (b, a, a, b)
         logs, contended = {a: 0.0, b: 0.0}, False
@@ -212,8 +213,8 @@ class LiveBench:
 
     def _block(self, worker: Worker, plan: Plan, comparison: Comparison, is_b: bool) -> Block | None:
         self._note(worker)
-        why_not = worker.switch(plan)
-        if why_not:
+        if why_not := worker.switch(plan):
+            self.from_first |= came_too_late(why_not)
             raise TrialFailed(why_not)
         if plan not in self._settled:
             self._settle(worker, comparison, is_b)

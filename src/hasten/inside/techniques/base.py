@@ -73,6 +73,7 @@ class Technique:
     phases: ClassVar[tuple[str, ...]] = ()  # phases of a step that it shortens; (): any
     needs_samples: ClassVar[bool] = False  # ``install`` must know the data set that is trained on
     from_second: ClassVar[bool] = False  # it acts from the second occurrence of its part on
+    may_come_too_late: ClassVar[bool] = False  # what a script keeps rules it out, not at the first step
     restarts: ClassVar[bool] = False  # a run under it goes on exactly from a checkpoint of ``--checkpoint``
 
     @classmethod

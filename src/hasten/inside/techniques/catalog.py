@@ -105,6 +105,14 @@ def starts_after(plan: Plan) -> int:
     )
 
 
+def came_too_late(why_not: str) -> frozenset[str]:
+    """The technique that refused in a training that had begun, as ``why_not`` says, if it might not refuse at
+    its first step.
+    """
+    name, _, _ = why_not.partition(":")
+    return frozenset({name} if name in CATALOG and CATALOG[name].may_come_too_late else ())
+
+
 def slow_to_set_up(plan: Plan) -> frozenset[str]:
     """The plan's techniques that are slow to set up; names that the catalogue does not know are left out."""
     return frozenset(name for name in plan.techniques if name in CATALOG and CATALOG[name].slow_to_set_up)

@@ -57,6 +57,7 @@ class ChannelsLast(Technique):
     layer = "application"
     risk = "exact"
     scope = "live"
+    may_come_too_late = True  # a script that has saved its first checkpoint may still hold what it saved
     restarts = True
     _training: Training  # that it is installed in
 
