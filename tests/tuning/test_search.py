@@ -165,6 +165,9 @@ def test_the_best_of_several_settings_is_kept() -> None:
             factor = {1: 1.2, 2: 0.7, 4: 0.8}[int(b.techniques["threads"]["count"])]
             return ScriptedBench({"threads": factor}).compare(a, b, seconds)
 
+        def method(self, a: Plan, b: Plan) -> str:
+            return "scripted"
+
         def foreseen(self, a: Plan, b: Plan) -> float:
             return 0.0
 
@@ -680,6 +683,9 @@ class ByKind:
         ratio = self._factor(b) / self._factor(a)
         trial = ScriptedBench({"x": ratio}).compare(BASELINE, plan_of("x"), seconds)
         return replace(trial, a=a, b=b)
+
+    def method(self, a: Plan, b: Plan) -> str:
+        return "scripted"
 
     def foreseen(self, a: Plan, b: Plan) -> float:
         return 0.0

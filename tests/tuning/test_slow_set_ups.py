@@ -46,6 +46,9 @@ class ByMode:
         mode = plan.techniques.get("compile")
         return (self._modes[str(mode["mode"])] if mode is not None else 1.0) - saved
 
+    def method(self, a: Plan, b: Plan) -> str:
+        return "live"
+
     def foreseen(self, a: Plan, b: Plan) -> float:
         return 0.0
 

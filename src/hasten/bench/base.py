@@ -19,6 +19,10 @@ class Bench(Protocol):
         """
         ...
 
+    def method(self, a: Plan, b: Plan) -> str:
+        """How the two would be compared now, in the words of ``Trial.method``."""
+        ...
+
     def foreseen(self, a: Plan, b: Plan) -> float:
         """The least seconds that such a comparison takes, as far as known."""
         ...

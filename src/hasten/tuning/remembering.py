@@ -43,6 +43,9 @@ class RememberingBench:
             return earlier
         return _with(earlier, self.measuring.compare(a, b, seconds))
 
+    def method(self, a: Plan, b: Plan) -> str:
+        return self.measuring.method(a, b)
+
     def foreseen(self, a: Plan, b: Plan) -> float:
         earlier = self._earlier(a, b)
         return 0.0 if earlier is not None and _tells(earlier) else self.measuring.foreseen(a, b)
