@@ -39,7 +39,7 @@ def tuned(workspace: Workspace, result: TuneResult | None, state: str = "finishe
 
 def as_tune_told_it(workspace: Workspace, result: TuneResult) -> str:
     stream = io.StringIO()
-    print_tune(result, open_console(stream), "train.py", workspace.plan_path)
+    print_tune(result, open_console(stream), "train.py --epochs 5", workspace.plan_path)
     return stream.getvalue()
 
 

@@ -71,6 +71,12 @@ def test_a_gain() -> None:
     ]
 
 
+def test_the_next_command_can_be_copied_whatever_its_length() -> None:
+    stream, command = io.StringIO(), "train.py " + " ".join(f"--option-{number} 0.5" for number in range(20))
+    print_tune(GAIN, open_console(stream, 80), command, Path("plan.toml"))
+    assert stream.getvalue().splitlines()[-1] == f"  hasten run {command}"
+
+
 def test_rows_of_earlier_tunes_are_told() -> None:
     tried = (replace(GAIN.tried[0], earlier=True), *GAIN.tried[1:])
     report = tune_report(replace(GAIN, tried=tried))

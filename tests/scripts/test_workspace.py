@@ -33,9 +33,9 @@ def made(path: Path, content: bytes = b"print('trains')\n") -> Path:
 # ---- the script
 def test_a_script_and_its_arguments(folder: Path) -> None:
     made(folder / "train.py")
-    script = find_script("train.py", ["--lr", "0.1"])
-    assert script.argv == ("train.py", "--lr", "0.1")
-    assert script.label == "train.py"
+    script = find_script("train.py", ["--lr", "0.1", "--name", "my run"])
+    assert script.argv == ("train.py", "--lr", "0.1", "--name", "my run")
+    assert (script.label, script.command) == ("train.py", "train.py --lr 0.1 --name 'my run'")
 
 
 def test_a_script_need_not_end_in_py(folder: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_module_is_found_as_python_finds_it(folder: Path, name: str, path: str
     script = find_module(name, ["--lr", "0.1"])
     assert script.path.samefile(folder / path)
     assert script.argv == (name, "--lr", "0.1")
-    assert script.label == f"-m {name}"
+    assert (script.label, script.command) == (f"-m {name}", f"-m {name} --lr 0.1")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,7 @@ def execute(arguments: SimpleNamespace) -> int:
         write_json(tune_json(result), arguments.json)
     console = console_for(arguments.json)
     console.print(f"Tune of {_when(last)}: {shlex.join(last.argv)}", highlight=False, markup=False)
-    print_tune(result, console, script.label, Workspace(script).plan_path)
+    print_tune(result, console, replace(script, arguments=last.argv[1:]).command, Workspace(script).plan_path)
     for line in _of_a_later_one(script, later, result):
         console.print(line, highlight=False, markup=False)
     return 0

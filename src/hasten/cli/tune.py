@@ -108,7 +108,7 @@ def execute(arguments: SimpleNamespace) -> int:
         write_json(tune_json(result), arguments.json)
     plan_path = Workspace(script).plan_path
     try:
-        print_tune(result, console_for(arguments.json), script.label, plan_path)
+        print_tune(result, console_for(arguments.json), script.command, plan_path)
     except OutputLost as lost:
         raise OutputLost(f"{lost}; the plan is in {plan_path}" if result.plan else str(lost)) from None
     if result.outcome != "not-checked":
@@ -169,8 +169,7 @@ def best_so_far(script: Script, rank_options: str = "") -> str:
 
 def _run_words(script: Script, rank_options: str, path: Path) -> str:
     """The command that trains under the plan at ``path``."""
-    own = shlex.join(script.arguments)
-    return f"hasten run {rank_options}--plan {shlex.quote(str(path))} {script.label} {own}".rstrip()
+    return f"hasten run {rank_options}--plan {shlex.quote(str(path))} {script.command}"
 
 
 def _rank_options(arguments: SimpleNamespace) -> str:

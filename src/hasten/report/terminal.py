@@ -45,7 +45,9 @@ _UNDISTURBED = 0.8  # of a median step that the medians of its parts must add up
 
 
 def print_tune(result: TuneResult, console: Console, script: str, plan_path: Path) -> None:
-    """What was tried, the results, whether accuracy held, and the next command to type."""
+    """What was tried, the results, whether accuracy held, and the next command to type. ``script``: with its
+    arguments, for a shell.
+    """
     console.print()
     if result.baseline_step_seconds is not None:
         rate = result.baseline_samples_per_second
@@ -74,7 +76,7 @@ def print_tune(result: TuneResult, console: Console, script: str, plan_path: Pat
         console.print(line)
     console.print()
     for line in _next(result, script, plan_path):
-        console.print(line)
+        console.print(line, soft_wrap=True)  # a command that is broken into lines cannot be copied
 
 
 def _earlier_lines(tried: Sequence[Tried]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import stat
 import sys
 from contextlib import suppress
@@ -39,6 +40,11 @@ class Script:
     def label(self) -> str:
         """As it is typed on hasten's command line."""
         return f"-m {self.module}" if self.module else self._file
+
+    @property
+    def command(self) -> str:
+        """The same, with its arguments, for a shell."""
+        return f"{self.label} {shlex.join(self.arguments)}".rstrip()
 
     @property
     def _file(self) -> str:
