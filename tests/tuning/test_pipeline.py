@@ -694,18 +694,21 @@ def test_a_script_too_slow_for_the_budget_is_refused_with_one_that_would_do(pape
     assert journal()[0] == ["failed", "finished"]
 
 
-@pytest.mark.parametrize("steps", [12, 20])
+@pytest.mark.parametrize(
+    ("length", "planned", "said"),
+    [(12, None, ""), (20, 12, None), (None, 12, ", as its loops say"), (20, 20, None)],
+)
 def test_a_script_with_too_few_steps_to_check_accuracy_is_refused_before_it_takes_minutes(
-    paper: Paper, steps: int
+    paper: Paper, length: int | None, planned: int | None, said: str | None
 ) -> None:
-    paper.effects, paper.steps_in_all = {"dataset_in_ram": 0.5}, steps
-    if steps == 20:
+    paper.effects, paper.steps_in_all, paper.planned_steps = {"dataset_in_ram": 0.5}, length, planned
+    if said is None:
         assert tune(request(), Silent()).outcome == "gain"
         return
-    with pytest.raises(
-        Refusal,
-        match=r"train.py cannot be tuned: it ends after 12 training steps, .* at least 20. Give it more",
-    ):
+    words = (
+        f"train.py cannot be tuned: it ends after 12 training steps{said}, and accuracy is checked over at "
+    )
+    with pytest.raises(Refusal, match=f"{words}least 20. Give it more"):
         tune(request(), Silent())
     assert (paper.guarded, paper.confirmed) == ([], [])
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ..bench.base import at_start
+from ..bench.comparing.steps import Rhythm
 from ..bench.guard.change_guard import guard_change
 from ..bench.guard.checked_steps import LEAST_STEPS
 from ..bench.guard.guard import each_alone, guard
@@ -217,14 +218,17 @@ class Accuracy:
             yield row
 
 
-def too_few_steps(length: int | None) -> list[str]:
-    """Why a training of ``length`` steps cannot be tuned: an accuracy that cannot be checked is never claimed
-    to hold. Empty if it can, or if its length is not known.
+def too_few_steps(rhythm: Rhythm) -> list[str]:
+    """Why a training that ends so soon cannot be tuned: an accuracy that cannot be checked is never claimed
+    to hold. Empty if it can, or if neither its end nor its loops told how long it is.
     """
-    if length is None or length >= LEAST_STEPS:
+    seen, planned = rhythm.steps_in_all, rhythm.planned_steps
+    steps = seen if seen is not None else planned
+    if steps is None or steps >= LEAST_STEPS:
         return []
+    source = ", as its loops say" if seen is None else ""
     return [
-        f"it ends after {counted(length, 'training step')}, and accuracy is checked over at least "
+        f"it ends after {counted(steps, 'training step')}{source}, and accuracy is checked over at least "
         f"{LEAST_STEPS}. Give it more epochs or more data (only the first steps are used); hasten profile "
         "shows where its time goes as it is"
     ]

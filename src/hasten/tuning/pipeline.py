@@ -197,7 +197,7 @@ class _Tune:
             raise Refusal(
                 f"{over}, before {label} had been watched for long enough: try a longer --budget"
             ) from None
-        if obstacles := (*observation.obstacles, *too_few_steps(rhythm.steps_in_all)):
+        if obstacles := (*observation.obstacles, *too_few_steps(rhythm)):
             raise Refusal(f"{label} cannot be tuned: {'; '.join(obstacles)}")
         facts = Facts(self.trials.stage.seen, observation)
         self.trials.starts.know(facts)
