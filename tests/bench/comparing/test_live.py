@@ -372,9 +372,13 @@ def test_missing_protection_is_no_matter_of_the_plan() -> None:
 def test_a_script_without_regular_cycles_fails_and_does_not_go_on_for_ever() -> None:
     """An evaluation falls into every second step, and a cycle has two."""
     trials = PaperTrials(evaluating=True)
-    trial = bench_over(trials, Rhythm(0, 0, cycle=2, cycle_seconds=0.02)).compare(BASELINE, FAST, 0.0)
+    bench = bench_over(trials, Rhythm(0, 0, cycle=2, cycle_seconds=0.02))
+    trial = bench.compare(BASELINE, FAST, 0.0)
     assert trial.ratio is None
     assert trial.failure == TOO_FEW_REGULAR
+    trained = len(trials.log)
+    assert bench.compare(BASELINE, Plan({"channels_last": {}}), 0.0).failure == TOO_FEW_REGULAR
+    assert len(trials.log) == trained, "it was seen once, and takes minutes"
 
 
 def test_what_a_training_does_in_every_step_later_is_usual_then() -> None:

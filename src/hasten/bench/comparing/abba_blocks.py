@@ -27,6 +27,10 @@ class TrialFailed(Exception):
     """The comparison cannot win anything, for this reason."""
 
 
+class Untimable(TrialFailed):
+    """Nor can any other of this script."""
+
+
 def least(rhythm: Rhythm) -> int:
     """How many ABBA blocks decide at least."""
     few = rhythm.slow or rhythm.short
@@ -122,7 +126,7 @@ class Comparison:
             return
         self._untimed += 1
         if self.too_few and self._untimed >= MOST_ABBA_BLOCKS:
-            raise TrialFailed(TOO_FEW_REGULAR)
+            raise Untimable(TOO_FEW_REGULAR)
 
     @property
     def gathered(self) -> int:

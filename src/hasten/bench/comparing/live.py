@@ -22,7 +22,7 @@ from ..workers.ending import BudgetOver, PlanRefused, ScriptEnded, ScriptOver
 from ..workers.process_start import START_SECONDS
 from ..workers.stopwatch import Part
 from ..workers.worker import Worker
-from .abba_blocks import LONG_SECONDS, Comparison, TrialFailed, least
+from .abba_blocks import LONG_SECONDS, Comparison, TrialFailed, Untimable, least
 from .epoch_ends import EpochEnds
 from .quiet import Quiet
 from .steps import Block, Rhythm, as_of_late, fastest_cycle, measure, of_this_training, spoilt
@@ -55,6 +55,7 @@ class LiveBench:
         self._settled: set[Plan] = set()
         self.shows_after: Mapping[str, int] = {}  # steps after which techniques have something to gain
         self.from_first: frozenset[str] = frozenset()  # techniques that came too late in a training
+        self._untimable = ""  # why no block of this script can be timed
 
     def _take(self, rhythm: Rhythm) -> None:
         self._rhythm = rhythm
@@ -71,8 +72,7 @@ class LiveBench:
         clock, ends = self._trials.limit.clock, self._ends
         began = clock()
         self._take(replace(self._rhythm, steps_in_all=ends.script_steps, planned_steps=ends.planned_steps))
-        patience = max(_LEAST_PATIENCE, _PATIENCE * seconds)
-        slow = slow_to_set_up(b)
+        patience, slow = max(_LEAST_PATIENCE, _PATIENCE * seconds), slow_to_set_up(b)
         comparison = Comparison(self._rhythm.between(a, b), patience, slow, slow - a.techniques.keys())
         failure, cut_short, gathered, empty = None, False, 0, 0
         try:
@@ -102,12 +102,12 @@ class LiveBench:
             failure = str(over) if comparison.too_few else without_effect(comparison.proofs) or None
         except TrialFailed as error:
             failure = str(error)
+            self._untimable = failure if isinstance(error, Untimable) else self._untimable
         except (PlanRefused, WorkerError) as error:
             self.close()
             failure = str(error)
-        trial = comparison.trial(a, b, clock() - began, failure)
-        trial = replace(trial, cut_short=cut_short, script_steps=self._ends.script_steps)
-        return replace(trial, late=late(a, b, self.shows_after))
+        trial, shows = comparison.trial(a, b, clock() - began, failure), late(a, b, self.shows_after)
+        return replace(trial, cut_short=cut_short, script_steps=ends.script_steps, late=shows)
 
     def has_worker_for(self, plan: Plan) -> bool:
         return self._worker is not None and self._fixed(self._worker.plan) == self._fixed(plan)
@@ -167,6 +167,8 @@ class LiveBench:
         """log(b / a) of one ABBA block; None if a block had too few regular steps to be timed. And whether
         other programs disturbed it.
         """
+        if self._untimable:
+            raise Untimable(self._untimable)
         if not self._block_steps:
             raise TrialFailed(self._rhythm.too_short(_BLOCKS, self._untimed, _TIMED_IF_SLOW))
         wait = late(a, b, self.shows_after)
