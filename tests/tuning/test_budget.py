@@ -281,6 +281,12 @@ def test_what_is_under_way_is_stopped_in_time(spent: float, pair_seconds: float 
     assert seen.search_left(PLAN) <= search or search == 0
 
 
+def test_what_comes_first_leaves_what_a_running_comparison_leaves() -> None:
+    left = SearchTime(budget_after(known=Known(20.0)), lambda: PLAN)
+    assert left.left_for_first == pytest.approx(left.most(), abs=1.0)
+    assert left.most() < left.budget.left / 2 - 2.0
+
+
 def test_the_search_has_less_where_what_it_found_is_slow_to_set_up() -> None:
     seen = budget_after(known=Known(5.0, {"compile": 5.0}))
     found = [BASELINE]
