@@ -85,7 +85,7 @@ def test_threads_without_a_processor_wait(ranks: bool, monkeypatch: pytest.Monke
 
 
 @needs_lists
-def test_a_child_is_no_busy_program() -> None:
+def test_a_child_is_no_other_program() -> None:
     """All that a processor did is ours, our children's, or others'."""
     mine = os.sched_getaffinity(0)
     used = ProcessorsUsed()
