@@ -54,6 +54,9 @@ def test_a_run_that_was_watched_to_its_end() -> None:
 def test_an_epoch_that_was_seen_to_be_shorter_than_its_loader_is_told_so() -> None:
     run = replace(watched_run(start=4.0, steps=20.0), epoch_steps=15, epoch_seen=True)
     assert "  The epochs that ended had up to 15 steps: about 7.5 s of steps." in lines(run)
+    found = run_json(run)
+    assert found is not None
+    assert found["epoch_seen"] is True
 
 
 def test_steps_alone_do_not_pretend() -> None:

@@ -120,7 +120,7 @@ def test_of_an_epoch_and_of_steps_neither_start_nor_set_up_is_told() -> None:
     assert (epoch.of, epoch.steps, epoch.epochs, epoch.pays_runs) == ("epoch", 200, None, None)
     assert epoch.before.value == pytest.approx(200 * 0.02 + 0.6, rel=1e-4)
     assert epoch.assumed == ("length by loader",)
-    left_early = RunLength(None, 200, "epochs", by_epochs=True)
+    left_early = RunLength(None, 200, "", by_epochs=True)
     assert told(replace(SEEN, length=left_early)).assumed == ("length by epochs",)
     by_both = told(replace(SEEN, length=RunLength(1000, 200, "loops", by_epochs=True))).assumed
     assert by_both[:2] == ("length by loops", "length by epochs")

@@ -30,7 +30,7 @@ def test_the_loaders_own_length_goes_before_that_of_its_samples() -> None:
 
 def test_epochs_that_are_left_early_are_as_long_as_they_were() -> None:
     left = WatchedRun(2.0, False, (), epoch_steps=7, epoch_seen=True)
-    assert length_of(observation(run=left), None) == RunLength(None, 7, "epochs", by_epochs=True)
+    assert length_of(observation(run=left), None) == RunLength(None, 7, "", by_epochs=True)
     assert length_of(observation(run=left), None, planned=21) == RunLength(21, 7, "loops", by_epochs=True)
     assert length_of(observation(run=left), 21).by_epochs is False, "it was seen to its end"
 

@@ -47,12 +47,12 @@ class SeenProcess:
 class RunLength:
     """How long a run with these arguments is. ``steps`` in all and ``epoch_steps`` in each epoch, None if
     not known. ``source`` of what is known: "seen" to the script's end, the "loops" around its steps, the
-    "loader", or the "epochs" that ended. ``by_epochs``: these tell how long one is, not its loader.
+    "loader". ``by_epochs``: the epochs that ended tell how long one is, not its loader.
     """
 
     steps: int | None = None
     epoch_steps: int | None = None
-    source: Literal["", "seen", "loops", "loader", "epochs"] = ""
+    source: Literal["", "seen", "loops", "loader"] = ""
     by_epochs: bool = False
 
     @property

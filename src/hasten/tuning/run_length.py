@@ -37,7 +37,7 @@ def length_of(
         return RunLength(planned, epoch, "loops", by_epochs)
     if epoch is None:
         return RunLength()
-    return RunLength(None, epoch, "epochs" if by_epochs else "loader", by_epochs)
+    return RunLength(None, epoch, "" if by_epochs else "loader", by_epochs)
 
 
 def _epoch_steps(observation: Observation, ranks: int) -> int | None:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..bench.comparing.decisions import gains, is_slower
+from ..bench.comparing.decisions import gained
 from ..inside.techniques.base import Technique
 from ..inside.techniques.catalog import CATALOG
 from ..inside.techniques.exclusion import Exclusion, against
@@ -22,7 +22,8 @@ from ..records.result import Tried
 from .ablation import Ablation
 from .bounds import Bounds
 from .candidate import Candidate, rivals_of
-from .comparisons import TOGETHER, Comparisons
+from .comparisons import Comparisons
+from .jointly import fitted, fitting_each_other, tried_together
 from .other_settings import with_best_settings
 from .outside_steps import divided, grown_large, large, share_of_faster, too_long, weighed
 from .starts import due_before, is_for_start, left_out_alone, with_room_for, with_starts
@@ -69,14 +70,16 @@ class Search:
         starts = [one for one in climbing if is_for_start(one.technique.name, self._catalog)]
         self._starts = list(starts)
         self._steadying = {candidate.technique.name for candidate in steadying}
-        for fitting in self._fitting_each_other(BASELINE, steadying):
+        for fitting in fitting_each_other(self.comparisons, BASELINE, steadying, self._catalog):
             self.found = self.found.adding(fitting.technique.name, fitting.options[0])
         live, fresh = divided(climbing)
         then = bool(joint) + len(steadying)
         adopted = self._climb(live, sum(candidate.weight for candidate in fresh) + then)
         outside = self._try_grown(outside)
         adopted += self._climb(fresh, then)
-        singly = self._try_together(joint, 1 + len(steadying))
+        self.found, singly = tried_together(
+            self.comparisons, self.found, joint, 1 + len(steadying), self._catalog
+        )
         before = {name for names in adopted for name in names}
         late = [n for c in joint if (n := c.technique.name) in self.found.techniques.keys() - before]
         for candidate in singly:
@@ -218,54 +221,8 @@ class Search:
             adopted.append(self._try(fitted, seconds))
         return adopted
 
-    def _try_together(self, joint: Sequence[Candidate], still_to_do: int) -> Sequence[Candidate]:
-        """Adopt the first settings of all of ``joint`` if that gains; returns those to be tried alone.
-
-        One without effect is left out and the rest tried again. If the whole is slower, or fails without
-        showing which one failed, each is tried alone.
-        """
-        plan = self.found
-        group = self._fitting_each_other(plan, joint)
-        while len(group) > 1:
-            whole = plan
-            for candidate in group:
-                whole = whole.adding(candidate.technique.name, candidate.options[0])
-            if not self.comparisons.affords(plan, whole):
-                break
-            seconds = self.comparisons.seconds_left / still_to_do
-            trial = self.comparisons.compare(TOGETHER, plan, whole, seconds)
-            kept = gains(trial.ratio) and not trial.never_pays
-            names = {candidate.technique.name for candidate in group}
-            idle = {proof.technique for proof in trial.proofs if not proof.effective} & names
-            self.comparisons.record_together(trial, whole.only(names), kept, bool(idle))
-            if kept:
-                self.found = whole
-                return []
-            if trial.failure is None and not is_slower(trial.ratio) and not gains(trial.ratio):
-                return []
-            if not idle:
-                break
-            group = [candidate for candidate in group if candidate.technique.name not in idle]
-        return group
-
     def _fitted(self, plan: Plan, candidate: Candidate) -> Candidate | None:
-        """The part of a candidate that can join ``plan``; None if nothing can, and the reason is kept."""
-        fitted = candidate.fitting(plan, self._catalog)
-        if isinstance(fitted, Exclusion):
-            self.comparisons.leave_out(candidate.technique.name, WhyNot("excluded", str(fitted)))
-            return None
-        return fitted
-
-    def _fitting_each_other(self, plan: Plan, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Those whose first settings can all join ``plan``; of two that exclude each other, the first."""
-        found = []
-        for candidate in candidates:
-            name = candidate.technique.name
-            fitted = self._fitted(plan, candidate) if name not in plan.techniques else None
-            if fitted is not None:
-                found.append(replace(fitted, together_with=()))
-                plan = plan.adding(name, fitted.options[0])
-        return found
+        return fitted(self.comparisons, plan, candidate, self._catalog)
 
     def _try(self, candidate: Candidate, seconds: float) -> list[str]:
         """Adopt the best of the candidate's winning options, or the first if it is slow to set up: what gains
@@ -287,7 +244,7 @@ class Search:
                     self.comparisons.leave_untried(name, plan, wanted)
                 break
             trial = self.comparisons.compare_along(name, plan, wanted, seconds / len(candidate.options))
-            value = trial.ratio.value if gains(trial.ratio) and trial.ratio is not None else math.inf
+            value = gained(trial.ratio)
             won = value < best and not trial.never_pays
             kept, reason = self.comparisons.judged(trial, won, self._with_rest(trial.b))
             if kept:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hasten.bench.comparing.abba_blocks import Comparison
-from hasten.bench.comparing.steps import Rhythm
+from hasten.bench.comparing.abba_blocks import Comparison, TrialFailed, Untimable
+from hasten.bench.comparing.steps import TOO_FEW_REGULAR, Rhythm
 from hasten.records.plan import BASELINE, Plan
 
 RHYTHM = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
@@ -34,3 +34,15 @@ def test_set_up_is_what_the_first_time_takes_and_one_slow_switch_is_not(
         comparison.took_up(seconds, is_b=True)
     trial = comparison.trial(BASELINE, Plan({"fused_optimizer": {}}), 1.0, None)
     assert trial.setup_seconds == pytest.approx(found)
+
+
+@pytest.mark.parametrize(("of_a", "never"), [(0, False), (11, False), (12, True), (24, True)])
+def test_blocks_of_one_plan_alone_say_nothing_of_other_comparisons(of_a: int, never: bool) -> None:
+    """What b does to steps, no other plan need do."""
+    comparison = Comparison(RHYTHM, 40.0)
+    comparison.untimed_a = of_a
+    for _ in range(23):
+        comparison.add(None, contended=False)
+    with pytest.raises(TrialFailed, match=TOO_FEW_REGULAR) as failed:
+        comparison.add(None, contended=False)
+    assert isinstance(failed.value, Untimable) is never

@@ -97,7 +97,7 @@ def test_an_evaluation_in_mid_epoch_is_another_kind_than_the_end_of_one() -> Non
 def test_an_epoch_that_goes_on_is_longer_than_one_that_was_left_early() -> None:
     """A learning rate was sought in 10 steps; then the training begins, whose first epoch has no end yet."""
     sought = WatchedRun(2.0, False, (), epochs=1, epoch_steps=10, epoch_seen=True)
-    for steps, known in ((9, RunLength(None, 10, "epochs", by_epochs=True)), (300, RunLength())):
+    for steps, known in ((9, RunLength(None, 10, "", by_epochs=True)), (300, RunLength())):
         ends = EpochEnds(RHYTHM)
         ends.note(BASELINE, [*epochs(1, 10), *epochs(1, steps)], 0)
         assert length_of(observation(run=sought), None, ends.turns_every) == known

@@ -59,6 +59,7 @@ class Comparison:
         self._setups_a: list[float] = []
         self._setups_b: list[float] = []
         self._untimed = 0
+        self.untimed_a = 0  # of these, for want of a block of a
         self._waited = 0.0
 
     @property
@@ -126,7 +127,7 @@ class Comparison:
             return
         self._untimed += 1
         if self.too_few and self._untimed >= MOST_ABBA_BLOCKS:
-            raise Untimable(TOO_FEW_REGULAR)
+            raise (Untimable if 2 * self.untimed_a >= self._untimed else TrialFailed)(TOO_FEW_REGULAR)
 
     @property
     def gathered(self) -> int:

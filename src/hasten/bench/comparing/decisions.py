@@ -40,6 +40,11 @@ def gains(ratio: Ratio | None) -> bool:
     return ratio is not None and ratio.high < KEEP_BELOW
 
 
+def gained(ratio: Ratio | None) -> float:
+    """b's time over a's as measured, where the search keeps b; infinite where it does not."""
+    return ratio.value if ratio is not None and gains(ratio) else math.inf
+
+
 def worth_repeating(ratio: Ratio | None, faster: float = 1.0) -> bool:
     """Whether b looks faster without certainty: a disturbed minute hides gains of this size. ``faster``: so
     many times faster is everything since: what b saves is that much more of it.

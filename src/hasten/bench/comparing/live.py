@@ -184,6 +184,7 @@ class LiveBench:
             block = self._block(worker, plan, comparison, is_b=plan == b)
             contended = contended or self._quiet.contended
             if block is None:
+                comparison.untimed_a += plan == a
                 self._follow(worker, comparison, a, b)
                 return None, contended
             logs[plan] += math.log(block.sample_seconds) / 2
@@ -225,8 +226,7 @@ class LiveBench:
         steps = self._trained(worker, self._block_steps, "timing", comparison, is_b)
         disturbed = self._quiet.disturbed(before)
         self._note(worker)
-        why_not = spoilt(steps, self._rhythm)
-        if why_not:
+        if why_not := spoilt(steps, self._rhythm):
             self.close()  # its weights are useless for the trials that follow
             raise TrialFailed(why_not)
         proofs = worker.proofs()
