@@ -117,7 +117,7 @@ def test_two_optimizers_in_turns_are_a_cycle(tmp_path: Path) -> None:
 def test_a_script_that_trains_too_little_is_refused_with_the_numbers(tmp_path: Path) -> None:
     before = children()
     with trials_for(tmp_path, PLAIN.replace("Pictures()", "Pictures(), steps=9")) as trials:
-        with pytest.raises(Refusal, match=r"ended after 9 training steps, and at least 10 are needed"):
+        with pytest.raises(Refusal, match="ended after 9 training steps: hasten profile needs at least 10, "):
             observe(trials)
         assert children() == before
 

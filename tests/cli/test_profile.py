@@ -201,7 +201,7 @@ def test_a_script_that_ends_too_soon(project: Project) -> None:
     done = project.hasten("profile", "--allow-writes", "train.py", "8")
     assert done.returncode == 3
     assert done.stderr.startswith(
-        "hasten: train.py ended after 8 training steps, and at least 10 are needed to see how it trains. "
+        "hasten: train.py ended after 8 training steps: hasten profile needs at least 10, hasten tune 20. "
     )
 
 

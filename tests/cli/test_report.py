@@ -29,8 +29,8 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     return made
 
 
-def tuned(workspace: Workspace, result: TuneResult | None, state: str = "finished") -> None:
-    identity = {"script": workspace.folder.name, "argv": ["train.py", "--epochs", "5"]}
+def tuned(workspace: Workspace, result: TuneResult | None, state: str = "finished", *arguments: str) -> None:
+    identity = {"script": workspace.folder.name, "argv": ["train.py", *(arguments or ("--epochs", "5"))]}
     journal = Journal(workspace.journal_path, identity)
     if result is not None:
         journal.conclude(result)
@@ -68,6 +68,21 @@ def test_a_later_tune_without_a_result_is_named(
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith("A later tune, of ")
     assert last.endswith(" was interrupted and has no result.")
+
+
+@pytest.mark.parametrize("earlier", [True, False])
+def test_its_best_plan_is_for_the_arguments_it_had(
+    workspace: Workspace, capsys: pytest.CaptureFixture[str], earlier: bool
+) -> None:
+    if earlier:
+        tuned(workspace, GAIN)
+    tuned(workspace, None, "interrupted", "--epochs", "9")
+    workspace.unconfirmed_path.write_text(
+        'format = 1\n[measured]\noutcome = "not-confirmed"\naccuracy = "held"\n[techniques.bf16]\n'
+    )
+    assert main(["report", "train.py"]) == (0 if earlier else 2)
+    told = "".join(capsys.readouterr())
+    assert f"hasten run --plan {workspace.unconfirmed_path} train.py --epochs 9" in told
 
 
 @pytest.mark.parametrize(

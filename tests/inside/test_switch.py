@@ -29,6 +29,7 @@ class Noting(Technique):
     log: list[str]
     refusing = ""  # "install" or "prepare"
     in_steps = 0.0  # seconds that it says to have taken in steps
+    staying = ""  # why it cannot be switched off entirely
 
     def install(self, training: Training, settings: Settings) -> None:
         self.log.append(f"install {self.name} {dict(settings)}" if settings else f"install {self.name}")
@@ -45,6 +46,9 @@ class Noting(Technique):
 
     def remove(self, training: Training) -> None:
         self.log.append(f"remove {self.name}")
+
+    def left_on(self) -> str:
+        return self.staying
 
     def proof(self, training: Training) -> Proof:
         return Proof(self.name, True, "noted")
@@ -113,6 +117,20 @@ def test_a_technique_that_is_not_applicable_leaves_nothing_on(desk: Desk, when: 
     assert desk.board.plan == BASELINE
     assert desk.board.proofs() == []
     assert desk.switch("a") == ["install a"]
+
+
+def test_what_cannot_be_switched_off_is_told_until_it_is_on_again_or_can_be(desk: Desk) -> None:
+    desk.kinds["a"].staying = "views are held"
+    desk.switch("a", "b")
+    assert desk.board.left_on is None
+    for names in ((), ("b",), ("c",)):
+        desk.switch(*names)
+        assert desk.board.left_on == ("a", "views are held")
+    desk.switch("a")
+    assert desk.board.left_on is None
+    desk.kinds["a"].staying = ""
+    desk.switch()
+    assert desk.board.left_on is None
 
 
 def test_set_up_in_steps_is_told_once(desk: Desk) -> None:

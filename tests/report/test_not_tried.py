@@ -32,7 +32,7 @@ def test_what_had_no_time_comes_first_with_the_budget_that_would_do() -> None:
         "Not tried, for want of time:",
         f"  threads, processes: {FOR_MORE}",
     ]
-    assert rest == "Do not apply here (hasten techniques train.py says why): tf32."
+    assert rest == "Do not apply here: tf32. To see why:\n  hasten techniques train.py"
 
 
 def test_what_only_waits_for_a_word_says_which() -> None:
@@ -49,8 +49,8 @@ def test_what_only_waits_for_a_word_says_which() -> None:
     [
         ((SMALL,), "Cannot gain 2% of this run: one, two."),
         ((SMALL, RISKY), "Cannot gain 2% of this run: one, two."),
-        ((RISKY, NO_GPU), "Do not apply here (hasten techniques train.py says why): one, two."),
-        ((NO_GPU, SMALL), "Do not apply here (hasten techniques train.py says why): one, two."),
+        ((RISKY, NO_GPU), "Do not apply here: one, two. To see why:\n  hasten techniques train.py"),
+        ((NO_GPU, SMALL), "Do not apply here: one, two. To see why:\n  hasten techniques train.py"),
         ((WhyNot("not named", "--only names others"),), "Not tried, as --only names others: 2 techniques."),
     ],
 )

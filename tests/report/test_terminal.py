@@ -15,6 +15,7 @@ from hasten.records.caution import Caution
 from hasten.records.comparison import SingleSteps, StepDeparture
 from hasten.records.conclusion import Conclusion, Looks
 from hasten.records.observation import STEPS_IN_BACKWARD, GpuMemory, Observation
+from hasten.records.plan import Plan
 from hasten.records.result import TuneResult
 from hasten.records.trial import Ratio
 from hasten.records.verdict import GuardVerdict, Invariants, TooLittleTime
@@ -57,7 +58,8 @@ def test_a_gain() -> None:
         "  Not measured with 1 thread: the budget ended before.",
         "  More than 2 threads gain nothing.",
         "",
-        "Do not apply here (hasten techniques train.py says why): malloc.",
+        "Do not apply here: malloc. To see why:",
+        "  hasten techniques train.py",
         "",
         "The whole plan trains 1.25 times faster (1.18 to 1.33, 6 pairs of fresh processes).",
         "Plan: threads (count=2), bf16.",
@@ -71,10 +73,26 @@ def test_a_gain() -> None:
     ]
 
 
+def test_no_name_of_a_technique_is_broken_in_two() -> None:
+    along = Plan({"malloc": {}, "graph_free_evaluation": {}})
+    tried = (replace(GAIN.tried[0], against=along), *GAIN.tried[1:])
+    stream = io.StringIO()
+    print_tune(replace(GAIN, tried=tried), open_console(stream, 80), "train.py", Path("plan.toml"))
+    assert "graph_free_evaluation " in stream.getvalue()
+
+
 def test_the_next_command_can_be_copied_whatever_its_length() -> None:
     stream, command = io.StringIO(), "train.py " + " ".join(f"--option-{number} 0.5" for number in range(20))
     print_tune(GAIN, open_console(stream, 80), command, Path("plan.toml"))
-    assert stream.getvalue().splitlines()[-1] == f"  hasten run {command}"
+    lines = stream.getvalue().splitlines()
+    assert lines[-1] == f"  hasten run {command}"
+    assert f"  hasten techniques {command}" in lines
+
+
+def test_what_is_no_command_is_wrapped() -> None:
+    stream = io.StringIO()
+    print_tune(NOT_CHECKED, open_console(stream, 80), "train.py", Path("plan.toml"))
+    assert max(len(line) for line in stream.getvalue().splitlines()) <= 80
 
 
 def test_rows_of_earlier_tunes_are_told() -> None:

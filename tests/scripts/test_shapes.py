@@ -198,7 +198,7 @@ def test_trainings_are_counted(name: str, count: int, tmp_path: Path) -> None:
 SAYS = {
     "scripted_root": "TorchScript module",
     "trains_in_children": "started a process of its own (",
-    "five_steps": "ended after 5 training steps, and at least 10 are needed",
+    "five_steps": "ended after 5 training steps: hasten profile needs at least 10, hasten tune 20. ",
     "asks_for_cuda": 'device = "cuda" if torch.cuda.is_available() else "cpu"',
     "needs_rank": "by --nproc-per-node N, before the script",
     "functional_call": "it can mark the end of a step by hasten.step()",

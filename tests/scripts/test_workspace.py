@@ -36,6 +36,8 @@ def test_a_script_and_its_arguments(folder: Path) -> None:
     script = find_script("train.py", ["--lr", "0.1", "--name", "my run"])
     assert script.argv == ("train.py", "--lr", "0.1", "--name", "my run")
     assert (script.label, script.command) == ("train.py", "train.py --lr 0.1 --name 'my run'")
+    made(folder / "my train.py")
+    assert find_script("my train.py", ["2"]).command == "'my train.py' 2"
 
 
 def test_a_script_need_not_end_in_py(folder: Path) -> None:

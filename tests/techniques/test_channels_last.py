@@ -417,6 +417,25 @@ def test_weights_that_a_state_without_a_copy_follows_are_left_alone() -> None:
         assert is_channels_last(next(bench.model.parameters()))
 
 
+def test_where_a_checkpoint_is_held_it_is_not_off_and_that_is_said() -> None:
+    """Convolutions follow their weights: what is timed then is no plain training."""
+    with workbench() as bench:
+        bench.train(1)
+        bench.switchboard.switch(PLAN)
+        bench.train(1)
+        held = bench.model.state_dict()
+        bench.switchboard.switch(BASELINE)
+        assert is_channels_last(next(bench.model.parameters()))
+        assert bench.switchboard.left_on is not None
+        assert bench.switchboard.left_on[0] == "channels_last"
+        del held
+        bench.switchboard.switch(PLAN)
+        bench.train(1)
+        bench.switchboard.switch(BASELINE)
+        assert bench.switchboard.left_on is None
+        assert not is_channels_last(next(bench.model.parameters()))
+
+
 def of_first(bench: Workbench) -> nn.Parameter:
     return bench.model.get_submodule("0.0").get_parameter("weight")
 

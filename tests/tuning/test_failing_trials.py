@@ -16,6 +16,7 @@ from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Trial
 from hasten.records.verdict import GuardVerdict
 from hasten.tuning.conclusion import Found, conclude
+from hasten.tuning.reasons import reason_of
 from tests.bench.made_up import facts, trial, verdict
 from tests.bench.paper_workers import PaperTrials, PaperWorker
 
@@ -91,3 +92,16 @@ def no_gain(confirmation: Trial, judged: GuardVerdict | None) -> None:
     assert result.plan == BASELINE
     assert result.speedup is result.ratio is None
     assert result.reason
+
+
+@pytest.mark.parametrize(
+    ("base", "failure", "said"),
+    [
+        (BASELINE, "bf16: not here", "not here"),
+        (Plan({"malloc": {}}), "malloc: not here", "malloc: not here"),  # another's: it keeps its name
+        (BASELINE, "killed by SIGKILL", "killed by SIGKILL"),
+    ],
+)
+def test_a_row_does_not_name_its_technique_again(base: Plan, failure: str, said: str) -> None:
+    failed = trial((), a=base, b=Plan({**base.techniques, "bf16": {}}), failure=failure)
+    assert reason_of(failed, kept=False).failure == said

@@ -696,7 +696,7 @@ def test_a_script_too_slow_for_the_budget_is_refused_with_one_that_would_do(pape
 
 @pytest.mark.parametrize(
     ("length", "planned", "said"),
-    [(12, None, ""), (20, 12, None), (None, 12, ", as its loops say"), (20, 20, None)],
+    [(12, None, ""), (20, 12, None), (None, 12, ", as the loops say that it is in"), (20, 20, None)],
 )
 def test_a_script_with_too_few_steps_to_check_accuracy_is_refused_before_it_takes_minutes(
     paper: Paper, length: int | None, planned: int | None, said: str | None
@@ -708,8 +708,9 @@ def test_a_script_with_too_few_steps_to_check_accuracy_is_refused_before_it_take
     words = (
         f"train.py cannot be tuned: it ends after 12 training steps{said}, and accuracy is checked over at "
     )
-    with pytest.raises(Refusal, match=f"{words}least 20. Give it more"):
+    with pytest.raises(Refusal, match=f"{words}least 20. Give it more") as refused:
         tune(request(), Silent())
+    assert ("name a longer --budget" in str(refused.value)) is (length is None)
     assert (paper.guarded, paper.confirmed) == ([], [])
 
 

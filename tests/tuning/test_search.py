@@ -327,7 +327,7 @@ def test_what_came_too_late_in_a_running_training_is_compared_in_new_ones(left: 
             trial = super().compare(a, b, seconds)
             if not self.new:
                 self.new = "pairs"
-                return replace(trial, ratio=None, failure="a: the script holds views")
+                return replace(trial, ratio=None, failure="a: the script holds views", too_late=True)
             return replace(trial, method=self.new)
 
         def method(self, a: Plan, b: Plan) -> str:
@@ -338,8 +338,34 @@ def test_what_came_too_late_in_a_running_training_is_compared_in_new_ones(left: 
 
     search = search_over(TooLate({"a": 0.7}), Deadline(left, clock=lambda: 0.0))
     assert search.run([candidate("a")]) == (plan_of("a") if left > 10.0 else BASELINE)
-    (row,) = search.tried
-    assert (row.kept, row.method) == ((True, "pairs") if left > 10.0 else (False, "scripted"))
+    rows = [(row.kept, row.method) for row in search.tried]
+    assert rows == ([(True, "pairs")] if left > 10.0 else [])
+    assert list(search.comparisons.untried) == ([] if left > 10.0 else ["a"]), "a longer budget would do"
+
+
+@pytest.mark.parametrize("left", [100.0, 5.0])
+def test_what_gained_is_not_lost_because_a_training_had_gone_on_when_it_was_measured_again(
+    left: float,
+) -> None:
+    class TooLate(ScriptedBench):
+        times = 0
+
+        def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+            trial = super().compare(a, b, seconds)
+            self.times += b.techniques.keys() - a.techniques.keys() == {"a"}
+            if self.times == 2:
+                self.times = 3
+                return replace(trial, ratio=None, failure="a: the script holds views", too_late=True)
+            return replace(trial, method="pairs") if self.times == 4 else trial
+
+        def foreseen(self, a: Plan, b: Plan) -> float:
+            return 10.0 if self.times >= 3 else 1.0
+
+    search = search_over(TooLate({"a": 0.7, "b": 0.8}), Deadline(left, clock=lambda: 0.0))
+    assert search.run([candidate("a"), candidate("b")]) == plan_of("a", "b")
+    again = [row for row in search.tried if row.ablation]
+    assert [(row.technique, row.kept, row.method) for row in again] == [("a", True, "pairs")] * (left > 10.0)
+    assert [row.technique for row in search.comparisons.left_out] == ["a"] * (left < 10.0)
 
 
 @pytest.mark.parametrize(("ratio", "kept"), [(0.7, True), (0.93, False)])

@@ -161,7 +161,9 @@ class ScriptBench:
         return replace(trial, seconds=trial.seconds + clock() - began)
 
     def foreseen(self, a: Plan, b: Plan) -> float:
-        """The least seconds that a comparison of the two takes, as far as known."""
+        """The least seconds that a comparison of the two takes, as far as known; 0 if it fails at once."""
+        if self.live.untimable and self.method(a, b) == "live":
+            return 0.0
         first = self._trials.foreseen_rehearsal(b, self._start_seconds) + self._unknown_setup(a, b)
         setup, method = max(self.setup(a), self.setup(b)), self.method(a, b)
         if method == "stretches":

@@ -39,9 +39,9 @@ def execute(arguments: SimpleNamespace) -> int:
         write_json(tune_json(result), arguments.json)
     console = console_for(arguments.json)
     console.print(f"Tune of {_when(last)}: {shlex.join(last.argv)}", highlight=False, markup=False)
-    print_tune(result, console, replace(script, arguments=last.argv[1:]).command, Workspace(script).plan_path)
+    print_tune(result, console, _as_begun(script, last).command, Workspace(script).plan_path)
     for line in _of_a_later_one(script, later, result):
-        console.print(line, highlight=False, markup=False)
+        console.print(line, highlight=False, markup=False, soft_wrap=True)  # it ends with a command
     return 0
 
 
@@ -59,7 +59,7 @@ def _last(script: Script) -> tuple[PastTune | None, PastTune, TuneResult]:
     without = (
         f"the last one, of {_when(later)}, {_ENDED.get(later.state, 'ended')}" if later else "none began"
     )
-    left = best_so_far(script)
+    left = best_so_far(script if later is None else _as_begun(script, later))
     raise UsageError(f"no tune of {script.label} has reached a result: {without}. {left or _advice(script)}")
 
 
@@ -71,8 +71,12 @@ def _of_a_later_one(script: Script, later: PastTune | None, result: TuneResult) 
     if later is None:
         return []
     how = _ENDED.get(later.state, "ended")
-    left = best_so_far(script, result.rank_options)
+    left = best_so_far(_as_begun(script, later), result.rank_options)
     return [f"A later tune, of {_when(later)}, {how} and has no result. {left}".rstrip()]
+
+
+def _as_begun(script: Script, tune: PastTune) -> Script:
+    return replace(script, arguments=tune.argv[1:])
 
 
 def _when(tune: PastTune) -> str:

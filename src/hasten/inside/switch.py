@@ -26,6 +26,7 @@ class Switchboard:
         self._not_started: dict[str, str] = {}  # technique of process scope: why it could not be started
         self.plan = BASELINE
         self.failed = ""  # the technique that was not applicable at the last switch
+        self._left_on: dict[str, str] = {}  # technique that is off, but for what it says here
         self._told_in_steps = 0.0  # set-up time in steps reported so far
         self._earlier: dict[str, Proof] = {}  # from before late roots and optimizers were added
         self._taken_in_at = -1  # after this many steps
@@ -67,7 +68,7 @@ class Switchboard:
             raise NotApplicable(str(apart))
         for name in reversed(list(self._on)):
             if self.plan.techniques[name] != plan.techniques.get(name):
-                self._on.pop(name).remove(self._training)
+                self._remove(name)
         self.plan = plan
         self._left_out = {}
         try:
@@ -105,10 +106,17 @@ class Switchboard:
                     self._prepare(name)
             except NotApplicable as error:
                 if name in self._on:
-                    self._on.pop(name).remove(self._training)
+                    self._remove(name)
                 self._left_out[name] = str(error)
         self._told_in_steps = self.seconds_in_steps()
         self._late_seconds += self._clock() - began if prepare and plan else 0.0
+
+    @property
+    def left_on(self) -> tuple[str, str] | None:
+        """The technique of an earlier plan that could not be switched off entirely, and why; None if all of
+        them are off. What is measured now is not of the plan in force.
+        """
+        return next(iter(self._left_on.items()), None)
 
     def proofs(self) -> list[Proof]:
         """One proof for each technique of the plan, counted since it was switched on, or since models or
@@ -128,6 +136,12 @@ class Switchboard:
         """The part of it since the last call, or since another plan was put in force."""
         before, self._told_in_steps = self._told_in_steps, self.seconds_in_steps()
         return max(0.0, self._told_in_steps - before)
+
+    def _remove(self, name: str) -> None:
+        technique = self._on.pop(name)
+        technique.remove(self._training)
+        if why := technique.left_on():
+            self._left_on[name] = why
 
     def _clock(self) -> float:
         """Differences of it are what set-up takes in a run."""
@@ -157,3 +171,4 @@ class Switchboard:
                 technique.remove(self._training)
             raise NotApplicable(f"it failed here with {type(error).__name__}: {error}") from error
         self._on[name] = technique
+        self._left_on.pop(name, None)

@@ -29,7 +29,7 @@ Code = Literal[
 class Disturbance:
     """``disturbed`` of ``blocks`` of steps were disturbed by other programs or, ``by_host``, by the host of a
     virtual machine; ``set_aside`` of these were measured again, which took ``seconds``; ``kept`` were not, as
-    these programs had run from the start on.
+    it had gone on from the start.
     """
 
     blocks: int

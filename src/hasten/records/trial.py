@@ -110,6 +110,7 @@ class Trial:
     spent: Spent | None = None  # where ``seconds`` went
     phases_b: Mapping[str, float] = field(default_factory=dict)  # seconds of b's regular step, if timed
     earlier: bool = False  # measured by an earlier tune of the same training
+    too_late: bool = False  # it failed only because the training had gone on: in new processes it may not
     late: int = 0  # steps that were trained before anything was compared: b has nothing to gain in those
 
     @property

@@ -11,13 +11,16 @@ LEAST_WAITING = 0.3  # threads, on average: an operator ends when the last of it
 
 def waiting_threads(facts: Facts) -> float | None:
     """On average; None if that is less than 0.3, or if fewer threads would not compute the same sooner. What
-    a container's quota stops, worker processes of loaders have, or too many threads take from each other are
-    no other programs.
+    a container's quota stops, worker processes of loaders have, too many threads take from each other, or
+    threads wait to be woken while there are processors enough for all of them: these are no other programs.
     """
-    seen, used = facts.observation, facts.observation.processors
-    if not facts.on_cpu or used is None or not 1 < seen.threads <= facts.machine.usable_cpus:
+    seen, used, machine = facts.observation, facts.observation.processors, facts.machine
+    if not facts.on_cpu or used is None or not 1 < seen.threads <= machine.usable_cpus:
         return None
-    waiting = min(used.waiting - used.workers, used.others)
+    if machine.logical_cpus - used.others - used.workers >= seen.threads:
+        return None
+    unused = min(machine.logical_cpus, machine.quota_cpus or math.inf) - used.own - used.workers
+    waiting = min(used.waiting - used.workers, used.others, unused)
     return waiting if waiting >= LEAST_WAITING else None
 
 

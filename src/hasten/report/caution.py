@@ -75,12 +75,11 @@ def caution_words(found: Caution) -> str:
 def _disturbed_words(found: Disturbance) -> str:
     told = []
     if found.set_aside or not found.kept:
-        were = "was" if found.set_aside == 1 else "were"
         told.append(
-            f"{found.set_aside} {were} set aside and measured again, which took {found.seconds:.0f} s"
+            f"{_were(found.set_aside)} set aside and measured again, which took {found.seconds:.0f} s"
         )
     if found.kept:
-        told.append(f"{found.kept} counted as measured, as these programs had run from the start on")
+        told.append(f"{_were(found.kept)} not measured again, as this went on from the start")
     if left := found.disturbed - found.set_aside - found.kept:
         told.append(f"{left} could not be measured again")
     who = "the host of this virtual machine" if found.by_host else "other programs"
@@ -90,6 +89,10 @@ def _disturbed_words(found: Disturbance) -> str:
         advice = "Stop them, or tune when the machine is idle"
     taken = f"{who} took processor time from {found.disturbed} of {found.blocks} blocks of steps"
     return f"{taken}: {'; '.join(told)}. {advice}"
+
+
+def _were(count: int) -> str:
+    return f"{count} {'was' if count == 1 else 'were'}"
 
 
 def _outside_words(paths: Sequence[str]) -> str:

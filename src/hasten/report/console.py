@@ -12,6 +12,7 @@ from ..saying import visible
 if TYPE_CHECKING:
     from rich.console import Console
 
+COMMAND = "  hasten "  # begins a line with a command to copy
 _PLAIN_WIDTH = 110  # characters, when there is no terminal
 
 
@@ -42,6 +43,12 @@ def open_console(stream: TextIO, width: int = _PLAIN_WIDTH) -> Console:
     if not console.is_terminal:
         console.width = width
     return console
+
+
+def print_lines(console: Console, lines: Iterable[str]) -> None:
+    """Commands are not wrapped: in several lines they could not be copied."""
+    for line in lines:
+        console.print(line, soft_wrap=line.startswith(COMMAND))
 
 
 class Outlet:

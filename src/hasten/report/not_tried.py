@@ -11,6 +11,7 @@ from typing import Literal
 
 from ..records.result import Refused
 from ..units import counted
+from .console import COMMAND
 from .reasons import why_not_words
 
 Group = Literal["kept", "again", "time", "choice", "plan", "small", "never", "others"]
@@ -26,8 +27,8 @@ _SMALL = {"small part", "small phases"}
 
 
 def not_tried_lines(refused: Sequence[Refused], script: str) -> list[str]:
-    """Techniques with the same reason share a line; those in the plan come last. ``script``: its name in a
-    command line.
+    """Techniques with the same reason share a line; those in the plan come last. ``script``: what follows
+    ``hasten techniques`` for it, arguments included.
     """
     groups: dict[Group, list[Refused]] = {}
     for row in refused:
@@ -39,7 +40,7 @@ def not_tried_lines(refused: Sequence[Refused], script: str) -> list[str]:
     if rows := groups.get("small"):
         lines.append(f"\nCannot gain 2% of this run: {_names(rows)}.")
     if rows := groups.get("never"):
-        lines.append(f"\nDo not apply here (hasten techniques {script} says why): {_names(rows)}.")
+        lines += [f"\nDo not apply here: {_names(rows)}. To see why:", f"{COMMAND}techniques {script}"]
     if rows := groups.get("others"):
         lines.append(f"\nNot tried, as --only names others: {counted(len(rows), 'technique')}.")
     if rows := groups.get("again"):

@@ -13,6 +13,7 @@ from ..records.result import Tried, TuneResult
 from ..units import counted, seconds_words
 from .caution import caution_words
 from .conclusion import conclusion_words, looks_words
+from .console import COMMAND, print_lines
 from .forecast import forecast_lines
 from .guard import accuracy_words, advice
 from .not_tried import not_tried_lines
@@ -66,17 +67,14 @@ def print_tune(result: TuneResult, console: Console, script: str, plan_path: Pat
         console.print(line)
     for line in thread_lines(result.threads) if result.threads is not None else []:
         console.print(line)
-    for line in not_tried_lines(result.refused, script):
-        console.print(line)
+    print_lines(console, not_tried_lines(result.refused, script))
     console.print()
     console.print(_verdict(result), style="bold")
     for line in forecast_lines(result.forecast, result.tune_seconds) if result.forecast is not None else []:
         console.print(line)
-    for line in _details(result):
-        console.print(line)
+    print_lines(console, _details(result))
     console.print()
-    for line in _next(result, script, plan_path):
-        console.print(line, soft_wrap=True)  # a command that is broken into lines cannot be copied
+    print_lines(console, _next(result, script, plan_path))
 
 
 def _earlier_lines(tried: Sequence[Tried]) -> list[str]:
@@ -105,7 +103,9 @@ def _tried_table(result: TuneResult) -> Table:
     table.add_column("tried", overflow="fold", max_width=_TRIED_WIDTH)
     for heading in ("times faster (95%)", "measured"):
         table.add_column(heading, no_wrap=True)
-    table.add_column("with", overflow="fold", max_width=_WITH_WIDTH)
+    against = [with_words(row.against.without(row.technique)) for row in result.tried]
+    width = max(_WITH_WIDTH, *(len(word) for words in against for word in words.split()))  # no name is broken
+    table.add_column("with", overflow="fold", min_width=min(width, _TRIED_WIDTH), max_width=width)
     table.add_column("result", overflow="fold")
     for row in result.tried:
         table.add_row(
@@ -182,11 +182,11 @@ def _details(result: TuneResult) -> list[str]:
 
 def _next(result: TuneResult, script: str, plan_path: Path) -> list[str]:
     ranks = result.rank_options
-    run = f"  hasten run {ranks}{script}"
+    run = f"{COMMAND}run {ranks}{script}"
     if result.plan and result.guard is not None and result.guard.changes:
         return [
             f"The plan is in {plan_path}. First check that model quality is held:",
-            f"  hasten verify {ranks}{script}",
+            f"{COMMAND}verify {ranks}{script}",
             "Then train under it:",
             run,
         ]

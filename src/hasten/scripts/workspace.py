@@ -44,7 +44,8 @@ class Script:
     @property
     def command(self) -> str:
         """The same, with its arguments, for a shell."""
-        return f"{self.label} {shlex.join(self.arguments)}".rstrip()
+        program = ("-m", self.module) if self.module else (self._file,)
+        return shlex.join((*program, *self.arguments))
 
     @property
     def _file(self) -> str:

@@ -89,13 +89,19 @@ class Ablation:
     def _judged(self, plan: Plan, name: str, alone: bool = False) -> Plan:
         without = self._without(plan, name)
         if not self._comparisons.affords(without, plan):
-            self._undecided.pop(name, None)
-            self._comparisons.leave_out(name, WhyNot("no time in combination"))
-            return plan
+            return self._left(plan, name)
         trial = self._comparisons.compare(name, without, plan, self._comparisons.seconds_left)
+        if trial.too_late:
+            return self._left(plan, name)
         kept, reason = self._verdict(trial, name, alone)
         self._comparisons.record(name, plan.techniques[name], trial, kept, reason, ablation=True)
         return plan if kept else without
+
+    def _left(self, plan: Plan, name: str) -> Plan:
+        """``plan`` as it is, for want of time."""
+        self._undecided.pop(name, None)
+        self._comparisons.leave_out(name, WhyNot("no time in combination"))
+        return plan
 
     def _without(self, plan: Plan, name: str) -> Plan:
         return plan.only(plan.techniques.keys() - {name, *self._carried.get(name, ())})

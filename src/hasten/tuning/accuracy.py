@@ -226,11 +226,13 @@ def too_few_steps(rhythm: Rhythm) -> list[str]:
     steps = seen if seen is not None else planned
     if steps is None or steps >= LEAST_STEPS:
         return []
-    source = ", as its loops say" if seen is None else ""
+    ends, source, more = f"it ends after {counted(steps, 'training step')}", "", ""
+    if seen is None:
+        source = ", as the loops say that it is in"
+        more = "; if it trains on after these, name a longer --budget, so that more of it is watched"
     return [
-        f"it ends after {counted(steps, 'training step')}{source}, and accuracy is checked over at least "
-        f"{LEAST_STEPS}. Give it more epochs or more data (only the first steps are used); hasten profile "
-        "shows where its time goes as it is"
+        f"{ends}{source}, and accuracy is checked over at least {LEAST_STEPS}. Give it more epochs or more "
+        f"data (only the first steps are used){more}; hasten profile shows where its time goes as it is"
     ]
 
 

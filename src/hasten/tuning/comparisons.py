@@ -136,7 +136,15 @@ class Comparisons:
         return self._deadline.enough_for(b, self._wanted)
 
     def compare(self, name: str, a: Plan, b: Plan, seconds: float) -> Trial:
-        """Results of earlier comparisons of the same two plans count as well."""
+        """Results of earlier comparisons of the same two plans count as well. What comes too late in a
+        running training is compared in new ones, if there is time; otherwise the trial says so.
+        """
+        trial = self._compared(name, a, b, seconds)
+        if trial.too_late and self.affords(a, b):
+            return self._compared(name, a, b, seconds)
+        return trial
+
+    def _compared(self, name: str, a: Plan, b: Plan, seconds: float) -> Trial:
         self._announce(name, a)
         trial = self._bench.compare(a, b, seconds)
         if trial.ratio is not None:
@@ -148,11 +156,9 @@ class Comparisons:
 
     def compare_along(self, name: str, a: Plan, b: Plan, seconds: float) -> Trial:
         """``b`` has the technique, and perhaps others that are tried along with it. Where one of these fails,
-        the technique is compared without them; where it came too late in a running training, in new ones.
+        the technique is compared without them.
         """
         trial = self.compare(name, a, b, seconds)
-        if trial.failure and self._bench.method(a, b) != trial.method and self.affords(a, b):
-            trial = self.compare(name, a, b, seconds)
         alone = a.adding(name, b.techniques[name])
         along = set(b.techniques) - set(alone.techniques)
         blamed = trial.failure is not None and any(_is_to_blame(one, trial.failure) for one in along)

@@ -50,10 +50,10 @@ def fitting_each_other(
     found = []
     for candidate in candidates:
         name = candidate.technique.name
-        able = fitted(comparisons, plan, candidate, catalog) if name not in plan.techniques else None
-        if able is not None:
-            found.append(replace(able, together_with=()))
-            plan = plan.adding(name, able.options[0])
+        fitting = fitted(comparisons, plan, candidate, catalog) if name not in plan.techniques else None
+        if fitting is not None:
+            found.append(replace(fitting, together_with=()))
+            plan = plan.adding(name, fitting.options[0])
     return found
 
 

@@ -16,7 +16,8 @@ _SETUP_WORTH_A_WORD = 1.0  # seconds
 def reason_of(trial: Trial, kept: bool, decision: Decision = "") -> Reason:
     """What was found, what a reader of the number should know, and what was decided."""
     if trial.failure is not None:
-        return Reason("failed", decision, failure=trial.failure, parts=trial.parts, late=trial.late)
+        failure = _without_its_name(trial, trial.failure)
+        return Reason("failed", decision, failure=failure, parts=trial.parts, late=trial.late)
     gained = kept or (trial.never_pays and gains(trial.ratio))
     found = Reason(
         decision=decision,
@@ -32,6 +33,12 @@ def reason_of(trial: Trial, kept: bool, decision: Decision = "") -> Reason:
     if is_slower(trial.ratio):
         return replace(found, found="slower")
     return replace(found, found="no gain", resolution=resolution_of(trial.ratio))
+
+
+def _without_its_name(trial: Trial, failure: str) -> str:
+    """A row says already which technique it is about."""
+    tried = [name for name in trial.b.techniques if _differs(trial, name)]
+    return failure.removeprefix(f"{tried[0]}: ") if len(tried) == 1 else failure
 
 
 def _differs(trial: Trial, name: str) -> bool:

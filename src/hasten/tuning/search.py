@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..bench.comparing.decisions import gained
+from ..bench.comparing.decisions import ratio_if_gained
 from ..inside.techniques.base import Technique
 from ..inside.techniques.catalog import CATALOG
 from ..inside.techniques.exclusion import Exclusion, against
@@ -143,13 +143,13 @@ class Search:
             self._try_stretches(candidate, self.comparisons.seconds_left)
 
     def _try_stretches(self, candidate: Candidate, seconds: float, grown: bool = False) -> None:
-        fitted = self._fitted(self.found, candidate)
-        if fitted is None:
+        fitting = self._fitted(self.found, candidate)
+        if fitting is None:
             return
-        if self.comparisons.affords_stretches(self.found, fitted.added_to(self.found, 0), grown):
-            self._try(fitted, seconds)
+        if self.comparisons.affords_stretches(self.found, fitting.added_to(self.found, 0), grown):
+            self._try(fitting, seconds)
         else:
-            why = too_long(self.comparisons, self.found, fitted)
+            why = too_long(self.comparisons, self.found, fitting)
             self.comparisons.leave_out(candidate.technique.name, why)
 
     def _has_found_any(self) -> bool:
@@ -167,8 +167,8 @@ class Search:
             self._starts.remove(candidate)
             if not (self.found or self._by_itself):
                 self.comparisons.leave_out(name, WhyNot("only the start"))
-            elif name not in self.found.techniques and (fitted := self._worth_trying(candidate)) is not None:
-                self._try(fitted, self.comparisons.seconds_left / (1 + then / candidate.weight))
+            elif name not in self.found.techniques and (fitting := self._worth_trying(candidate)) is not None:
+                self._try(fitting, self.comparisons.seconds_left / (1 + then / candidate.weight))
 
     def _climb(self, climbing: Sequence[Candidate], then: int) -> list[list[str]]:
         """Try one after another; returns what each adopted, except for starts: these are the same in any
@@ -190,11 +190,11 @@ class Search:
             if is_for_start(candidate.technique.name, self._catalog):
                 self._try_starts(to_do, candidate)
                 continue
-            if (fitted := self._worth_trying(candidate)) is None:
+            if (fitting := self._worth_trying(candidate)) is None:
                 continue
-            adopted.append(self._try(fitted, self.comparisons.seconds_left * candidate.weight / to_do))
+            adopted.append(self._try(fitting, self.comparisons.seconds_left * candidate.weight / to_do))
             if not adopted[-1] and candidate.is_cheap:
-                unsure.append(fitted)
+                unsure.append(fitting)
         adopted += self._try_again(unsure, then)
         return [names for names in adopted if names]
 
@@ -214,11 +214,13 @@ class Search:
         due = [candidate for candidate in again if candidate is not None]
         for position, candidate in enumerate(due):
             plan = with_room_for(candidate, self.found, self._catalog)
-            fitted = candidate.fitting(plan, self._catalog)
-            if isinstance(fitted, Exclusion) or not self.comparisons.affords(plan, fitted.added_to(plan, 0)):
+            fitting = candidate.fitting(plan, self._catalog)
+            if isinstance(fitting, Exclusion) or not self.comparisons.affords(
+                plan, fitting.added_to(plan, 0)
+            ):
                 continue
             seconds = _LONGER * self.comparisons.seconds_left / (len(due) - position + then)
-            adopted.append(self._try(fitted, seconds))
+            adopted.append(self._try(fitting, seconds))
         return adopted
 
     def _fitted(self, plan: Plan, candidate: Candidate) -> Candidate | None:
@@ -236,15 +238,13 @@ class Search:
         for number, settings in enumerate(candidate.options):
             wanted = candidate.added_to(plan, number)
             if not self.comparisons.affords(plan, wanted, candidate.first and not number):
-                if number:
-                    self.comparisons.leave_out(
-                        name, WhyNot("no time", untried=(*candidate.options[number:],))
-                    )
-                else:
-                    self.comparisons.leave_untried(name, plan, wanted)
+                self._leave_untried(candidate, number, plan)
                 break
             trial = self.comparisons.compare_along(name, plan, wanted, seconds / len(candidate.options))
-            value = gained(trial.ratio)
+            if trial.too_late:
+                self._leave_untried(candidate, number, plan)
+                break
+            value = ratio_if_gained(trial.ratio)
             won = value < best and not trial.never_pays
             kept, reason = self.comparisons.judged(trial, won, self._with_rest(trial.b))
             if kept:
@@ -258,3 +258,11 @@ class Search:
         self._bounds = bounds
         self._displaced |= before.techniques.keys() - self.found.techniques.keys()
         return [one for one in self.found.techniques if one not in before.techniques]
+
+    def _leave_untried(self, candidate: Candidate, number: int, plan: Plan) -> None:
+        """For want of time: its settings from this one on."""
+        name = candidate.technique.name
+        if number:
+            self.comparisons.leave_out(name, WhyNot("no time", untried=(*candidate.options[number:],)))
+        else:
+            self.comparisons.leave_untried(name, plan, candidate.added_to(plan, 0))

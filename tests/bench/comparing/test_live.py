@@ -381,6 +381,18 @@ def test_a_script_without_regular_cycles_fails_and_does_not_go_on_for_ever() -> 
     assert len(trials.log) == trained, "it was seen once, and takes minutes"
 
 
+def test_a_part_of_a_training_that_cannot_be_timed_says_nothing_of_a_new_process() -> None:
+    """Which begins where blocks were timed before."""
+    trials = PaperTrials(effects={"bf16": 0.8})
+    bench = bench_over(trials, Rhythm(0, 0, cycle=2, cycle_seconds=0.02))
+    assert bench.compare(BASELINE, FAST, 0.0).failure is None
+    trials.evaluating = True
+    assert bench.compare(BASELINE, FAST, 0.0).failure == TOO_FEW_REGULAR
+    trials.evaluating = False
+    assert bench.compare(BASELINE, FAST, 0.0).failure is None
+    assert len(trials.workers) == 2, "the one that had come to this part is stopped"
+
+
 def test_what_a_training_does_in_every_step_later_is_usual_then() -> None:
     """A DQN draws its actions at random at first; later its network is asked for them between two steps."""
     trials = PaperTrials(effects={"bf16": 0.8}, asks_from=150)

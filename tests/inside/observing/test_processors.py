@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,16 +13,26 @@ from pathlib import Path
 
 import pytest
 
-from hasten.inside.observing.processors import ProcessorsUsed
+from hasten.inside.observing import processors
+from hasten.inside.observing.processors import ProcessorsUsed, _Read, _usable
+from hasten.records.observation import Processors
 
 BUSY = "import sys, time\nwhile time.process_time() < 0.6: pass\nprint('done', flush=True)\n"
+SERVING = f"""import subprocess, sys
+worker = subprocess.Popen([sys.executable, "-c", {BUSY + "sys.stdin.read()"!r}],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+print(worker.stdout.readline().decode(), flush=True)
+"""
 COUNTS_WAITING = Path("/proc/self/schedstat").exists()
 needs_lists = pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists a process's children")
 
 
 @needs_lists
 @pytest.mark.parametrize("ends", [True, False])
-def test_what_children_work_is_told_apart_from_what_we_do(ends: bool) -> None:
+@pytest.mark.parametrize(
+    ("begins", "last"), [(BUSY, ""), (SERVING, "worker.communicate()")], ids=["ours", "of a fork server"]
+)
+def test_what_children_work_is_told_apart_from_what_we_do(begins: str, last: str, ends: bool) -> None:
     used = ProcessorsUsed()
     assert used.found() is None, "nothing is watched before"
     for _ in range(10):
@@ -29,7 +40,7 @@ def test_what_children_work_is_told_apart_from_what_we_do(ends: bool) -> None:
     began, ours = time.monotonic(), time.process_time()
     waits = "" if ends else "sys.stdin.read()\n"
     with subprocess.Popen(
-        [sys.executable, "-c", BUSY + waits], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", begins + waits + last], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as child:
         assert child.stdout is not None
         assert child.stdout.readline()
@@ -84,23 +95,39 @@ def test_threads_without_a_processor_wait(ranks: bool, monkeypatch: pytest.Monke
     assert found.own + found.waiting == pytest.approx(1.0, abs=0.2)
 
 
-@needs_lists
-def test_a_child_is_no_other_program() -> None:
-    """All that a processor did is ours, our children's, or others'."""
-    mine = os.sched_getaffinity(0)
+def test_what_is_neither_ours_nor_of_what_we_started_is_other_programs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads = iter([_Read(10.0, 1.0, 2.0, 100.0, 3.0), _Read(18.0, 7.0, 4.0, 116.0, 4.0)])
+    monkeypatch.setattr(processors, "_now", lambda usable: next(reads))
     used = ProcessorsUsed()
+    for _ in range(10):
+        used.step_ended()
+    assert used.found() == Processors(own=0.75, workers=0.25, waiting=0.125, others=1.0)
+
+
+@needs_lists
+def test_a_bound_thread_may_use_one_processor_and_the_process_all() -> None:
+    """As OMP_PROC_BIND binds them: what others take from any of its processors counts."""
+    mine = os.sched_getaffinity(0)
+    if len(mine) < 2:
+        pytest.skip("needs two processors")
+    asked, done = threading.Event(), threading.Event()
+
+    def unbound() -> None:
+        asked.set()
+        done.wait()
+
+    thread = threading.Thread(target=unbound)
+    thread.start()
+    asked.wait()
     try:
         os.sched_setaffinity(0, {min(mine)})
-        for _ in range(10):
-            used.step_ended()
-        with busy_program():
-            time.sleep(0.5)
-            found = used.found()
+        assert _usable() == mine
     finally:
         os.sched_setaffinity(0, mine)
-    assert found is not None
-    assert found.workers > 0.25
-    assert found.own + found.workers + found.others < 1.2
+        done.set()
+        thread.join()
 
 
 def test_what_is_too_short_to_tell_is_not_told() -> None:

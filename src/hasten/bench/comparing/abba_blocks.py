@@ -31,6 +31,10 @@ class Untimable(TrialFailed):
     """Nor can any other of this script."""
 
 
+class TooLate(TrialFailed):
+    """The training has gone on for too long: in a new process it may win."""
+
+
 def least(rhythm: Rhythm) -> int:
     """How many ABBA blocks decide at least."""
     few = rhythm.slow or rhythm.short
@@ -59,7 +63,7 @@ class Comparison:
         self._setups_a: list[float] = []
         self._setups_b: list[float] = []
         self._untimed = 0
-        self.untimed_a = 0  # of these, for want of a block of a
+        self.untimed_a = 0  # of these, because a block of a could not be timed
         self._waited = 0.0
 
     @property

@@ -40,8 +40,8 @@ def gains(ratio: Ratio | None) -> bool:
     return ratio is not None and ratio.high < KEEP_BELOW
 
 
-def gained(ratio: Ratio | None) -> float:
-    """b's time over a's as measured, where the search keeps b; infinite where it does not."""
+def ratio_if_gained(ratio: Ratio | None) -> float:
+    """b's time over a's as measured where that gains for sure; infinite where it does not."""
     return ratio.value if ratio is not None and gains(ratio) else math.inf
 
 

@@ -22,14 +22,12 @@ from ..workers.ending import BudgetOver, PlanRefused, ScriptEnded, ScriptOver
 from ..workers.process_start import START_SECONDS
 from ..workers.stopwatch import Part
 from ..workers.worker import Worker
-from .abba_blocks import LONG_SECONDS, Comparison, TrialFailed, Untimable, least
+from .abba_blocks import LONG_SECONDS, Comparison, TooLate, TrialFailed, Untimable
 from .epoch_ends import EpochEnds
 from .quiet import Quiet
+from .schedule import BLOCKS, Schedule
 from .steps import Block, Rhythm, as_of_late, fastest_cycle, measure, of_this_training, spoilt
 
-_BLOCKS, _TIMED_IF_SLOW = 4, 1  # of an ABBA block, and cycles of each
-_SETTLING_CYCLES = 3  # untimed, the first time a worker trains under a plan; 1 if the script is very short
-_WARMUP_STEPS = 10
 _RECENT = 20  # steps
 _PATIENCE, _LEAST_PATIENCE = 2, 40.0  # times a comparison's seconds, and seconds: for b's set-up
 _EMPTY_WORKERS = 3  # in a row that ended without one ABBA block: the script is too short
@@ -55,17 +53,11 @@ class LiveBench:
         self._settled: set[Plan] = set()
         self.shows_after: Mapping[str, int] = {}  # steps after which techniques have something to gain
         self.from_first: frozenset[str] = frozenset()  # techniques that came too late in a training
-        self._untimable = ""  # why no block of this script can be timed
+        self.untimable = ""  # why no block of this script can be timed
+        self._has_timed = False  # an ABBA block
 
     def _take(self, rhythm: Rhythm) -> None:
-        self._rhythm = rhythm
-        warmup = rhythm.warmup_steps(min(_WARMUP_STEPS, rhythm.warmup_cycles * rhythm.cycle))
-        for self._warmup_steps, settling in ((warmup, _SETTLING_CYCLES), (warmup, 1), (1, 1)):
-            self._settling = settling * rhythm.cycle
-            self._untimed = 1 + self._warmup_steps + 2 * self._settling
-            self._block_steps = rhythm.block_steps(_BLOCKS, self._untimed, _TIMED_IF_SLOW)
-            if self._block_steps:  # fewer are untimed only where the script has too few otherwise
-                break
+        self._rhythm, self._schedule = rhythm, Schedule.of(rhythm)
 
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
         """``b`` against ``a``; they may only differ in live techniques."""
@@ -74,7 +66,7 @@ class LiveBench:
         self._take(replace(self._rhythm, steps_in_all=ends.script_steps, planned_steps=ends.planned_steps))
         patience, slow = max(_LEAST_PATIENCE, _PATIENCE * seconds), slow_to_set_up(b)
         comparison = Comparison(self._rhythm.between(a, b), patience, slow, slow - a.techniques.keys())
-        failure, cut_short, gathered, empty = None, False, 0, 0
+        failure, cut_short, too_late, gathered, empty = None, False, False, 0, 0
         try:
             while not comparison.decided and (clock() - began < seconds or comparison.too_few):
                 try:
@@ -101,13 +93,17 @@ class LiveBench:
             cut_short = True
             failure = str(over) if comparison.too_few else without_effect(comparison.proofs) or None
         except TrialFailed as error:
-            failure = str(error)
-            self._untimable = failure if isinstance(error, Untimable) else self._untimable
+            failure, too_late = str(error), isinstance(error, TooLate)
+            if too_late or isinstance(error, Untimable):
+                self.close()
+            if isinstance(error, Untimable) and not self._has_timed:
+                self.untimable = failure
         except (PlanRefused, WorkerError) as error:
             self.close()
             failure = str(error)
         trial, shows = comparison.trial(a, b, clock() - began, failure), late(a, b, self.shows_after)
-        return replace(trial, cut_short=cut_short, script_steps=ends.script_steps, late=shows)
+        trial = replace(trial, cut_short=cut_short, too_late=too_late, late=shows)
+        return replace(trial, script_steps=ends.script_steps)
 
     def has_worker_for(self, plan: Plan) -> bool:
         return self._worker is not None and self._fixed(self._worker.plan) == self._fixed(plan)
@@ -118,7 +114,7 @@ class LiveBench:
 
     def starts(self, plan: Plan) -> int:
         """Processes that a comparison with ``plan`` starts at least."""
-        return self._processes() - self.has_worker_for(plan)
+        return self._schedule.processes() - self.has_worker_for(plan)
 
     def seconds_until_it_shows(self, a: Plan, b: Plan, step_seconds: float) -> float:
         """Before the two are compared. ``step_seconds``: where no worker is under way that tells."""
@@ -128,20 +124,12 @@ class LiveBench:
         seen: Sequence[Step] = self._worker.history if self._worker and self.has_worker_for(a) else ()
         if seen:
             step_seconds = median(step.seconds for step in seen[-_RECENT:])
-        waits = max(0, wait - of_this_training(seen)) + (self._processes(wait) - 1) * wait
+        waits = max(0, wait - of_this_training(seen)) + (self._schedule.processes(wait) - 1) * wait
         return waits * step_seconds
 
     def least_steps(self, plan: Plan) -> int:
         """Steps that a comparison with ``plan`` trains at least."""
-        warmup = self.starts(plan) * (1 + self._warmup_steps)
-        return warmup + self._processes() * self._settling + _BLOCKS * least(self._rhythm) * self._block_steps
-
-    def _processes(self, wait: int = 0) -> int:
-        """Of a comparison: a short script ends before it has enough ABBA blocks."""
-        length, each = self._rhythm.steps_in_all, _BLOCKS * self._block_steps
-        if length is None or not each:
-            return 1
-        return math.ceil(least(self._rhythm) / max(1, (length - self._untimed - wait) // each))
+        return self._schedule.least_steps(self.starts(plan))
 
     def close(self) -> None:
         if self._worker is not None:
@@ -158,7 +146,7 @@ class LiveBench:
             self._rhythm = self._rhythm.with_usual(self._first)
             with self._trials.stopwatch.on("starting"):
                 self._worker.wait_started()
-            if untimed := self._warmup_steps + starts_after(process_plan):
+            if untimed := self._schedule.warmup + starts_after(process_plan):
                 with self._trials.stopwatch.on("settling"):
                     self._worker.steps(untimed)
         return self._worker
@@ -167,10 +155,10 @@ class LiveBench:
         """log(b / a) of one ABBA block; None if a block had too few regular steps to be timed. And whether
         other programs disturbed it.
         """
-        if self._untimable:
-            raise Untimable(self._untimable)
-        if not self._block_steps:
-            raise TrialFailed(self._rhythm.too_short(_BLOCKS, self._untimed, _TIMED_IF_SLOW))
+        if self.untimable:
+            raise Untimable(self.untimable)
+        if not self._schedule.block:
+            raise TrialFailed(self._schedule.too_short)
         wait = late(a, b, self.shows_after)
         self._check_length(wait)
         worker = self._ready_worker(self._fixed(a))
@@ -193,6 +181,7 @@ class LiveBench:
             return None, contended  # another training started: the plans' blocks may differ in model
         for plan, block in blocks:
             (comparison.blocks_b if plan == b else comparison.blocks_a).append(block)
+        self._has_timed = True
         return logs[b] - logs[a], contended
 
     def _follow(self, worker: Worker, comparison: Comparison, a: Plan, b: Plan) -> None:
@@ -202,28 +191,32 @@ class LiveBench:
 
     def _check_length(self, wait: int) -> None:
         length = self._ends.script_steps
-        if wait and length is not None and wait + _BLOCKS * self._block_steps > length:
+        if wait and length is not None and wait + BLOCKS * self._schedule.block > length:
             raise TrialFailed(f"it can gain something after {wait:,} steps, and the script takes {length:,}")
 
     def _train_until(self, wait: int, worker: Worker, plan: Plan) -> None:
         missing = wait - of_this_training(worker.history)
         if missing > 0:
-            self._note(worker)
-            if why_not := worker.switch(plan):
-                raise TrialFailed(why_not)
+            self._switch(worker, plan)
             with self._trials.stopwatch.on("settling"):
                 worker.steps(missing)
 
-    def _block(self, worker: Worker, plan: Plan, comparison: Comparison, is_b: bool) -> Block | None:
+    def _switch(self, worker: Worker, plan: Plan) -> None:
+        """Raises TrialFailed if the worker cannot, TooLate if another may from its first step on."""
         self._note(worker)
         if why_not := worker.switch(plan):
-            self.from_first |= came_too_late(why_not)
+            if names := came_too_late(why_not) - self.from_first:
+                self.from_first |= names
+                raise TooLate(why_not)
             raise TrialFailed(why_not)
+
+    def _block(self, worker: Worker, plan: Plan, comparison: Comparison, is_b: bool) -> Block | None:
+        self._switch(worker, plan)
         if plan not in self._settled:
             self._settle(worker, comparison, is_b)
             self._settled.add(plan)
         before = self._quiet.begin()
-        steps = self._trained(worker, self._block_steps, "timing", comparison, is_b)
+        steps = self._trained(worker, self._schedule.block, "timing", comparison, is_b)
         disturbed = self._quiet.disturbed(before)
         self._note(worker)
         if why_not := spoilt(steps, self._rhythm):
@@ -246,7 +239,8 @@ class LiveBench:
 
     def _settle(self, worker: Worker, comparison: Comparison, is_b: bool) -> None:
         """Untimed steps. b is given up if it is hopeless in the first of them and in those that follow."""
-        first, left = comparison.settles_in(self._settling) if is_b else self._settling, self._settling
+        left = self._schedule.settling
+        first = comparison.settles_in(left) if is_b else left
         steps = self._trained(worker, first, "settling", comparison, is_b)
         if is_b and comparison.hopeless(slow := fastest_cycle(steps, self._rhythm)):
             again = first if slow > LONG_SECONDS else max(first, left - first)

@@ -17,13 +17,13 @@ from ...records.trace import Trace
 from ...records.trial import Proof
 from ..base import process_part
 from ..trials import Trials
-from ..workers.ending import PlanRefused, ScriptEnded, ScriptOver
+from ..workers.ending import LEAST_TO_CHECK, PlanRefused, ScriptEnded, ScriptOver
 from ..workers.gpu_room import out_of_gpu_memory
 from ..workers.limit import Limit
 from ..workers.worker import Worker
 
 MOST_AT_ONCE = 8  # workers of a closer look
-LEAST_STEPS = 20  # over which a training is compared: fewer are not enough
+LEAST_STEPS = LEAST_TO_CHECK  # over which a training is compared
 _SLOWER = 1.3  # times the steps so far: how long coming ones may take if disturbed
 
 Answer = TypeVar("Answer", bound=messages.Message)

@@ -12,9 +12,11 @@ from ...records.plan import BASELINE, Plan
 from ...records.quality import RunSummary
 from ...records.trace import StepTrace
 from ...records.trial import Proof
+from ...units import counted
 from .denied import ADVICE, denied_words, is_denied_write
 
-LEAST_STEPS = 10  # of the whole script: fewer are not enough
+LEAST_STEPS = 10  # of the whole script: fewer do not show how it trains
+LEAST_TO_CHECK = 20  # fewer show nothing about accuracy, so that a tune could claim nothing
 _NO_GPU_SIGNS = (
     "Torch not compiled with CUDA enabled",
     "Found no NVIDIA driver",
@@ -193,6 +195,7 @@ def too_short(ended: ScriptEnded, child: str, script: str, printed: Path | None 
             "script starts itself cannot be followed.)"
         )
     return Refusal(
-        f"{script} ended after {ended.steps_in_all} training steps, and at least {LEAST_STEPS} are needed to "
-        "see how it trains. Give it more epochs or more data (only the first steps are used)."
+        f"{script} ended after {counted(ended.steps_in_all, 'training step')}: hasten profile needs at least "
+        f"{LEAST_STEPS}, hasten tune {LEAST_TO_CHECK}. Give it more epochs or more data (only the first "
+        "steps are used)."
     )

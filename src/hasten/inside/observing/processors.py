@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -22,15 +22,13 @@ _WORKING = (0, 1, 2, 5, 6)  # of a processor's times: neither idle, waiting for 
 
 
 class _Read(NamedTuple):
-    """Seconds until now: by the clock, of processors' time of this process, of those that it started and of
-    all programs on the processors that we may use, and those for which this process' threads have waited.
-    """
+    """In seconds."""
 
-    at: float
-    own: float
-    below: float
-    busy: float
-    waited: float
+    at: float  # by the clock
+    own: float  # processor time of this process so far
+    below: float  # of those that it started, and that these started
+    busy: float  # of any program, on the processors that we may use
+    waited: float  # for which living threads of this process could run and did not
 
 
 class ProcessorsUsed:
@@ -40,15 +38,17 @@ class ProcessorsUsed:
         self._steps = 0
         self._began: _Read | None = None
         self._ranks = False
+        self._usable: Set[int] = frozenset()  # processors
 
     def step_ended(self) -> None:
         self._steps += 1
         if self._steps == _BEGINS:
-            self._began, self._ranks = _now(), _has_other_ranks()
+            self._usable = _usable()
+            self._began, self._ranks = _now(self._usable), _has_other_ranks()
 
     def found(self) -> Processors | None:
         """Since then, on average."""
-        now = _now() if self._began is not None else None
+        now = _now(self._usable) if self._began is not None else None
         if self._began is None or now is None or now.at - self._began.at < _LEAST_SECONDS:
             return None
         seconds, *used = (after - before for after, before in zip(now, self._began, strict=True))
@@ -58,18 +58,18 @@ class ProcessorsUsed:
         return Processors(own, below, waited, max(0.0, busy - own - below))
 
 
-def _now() -> _Read | None:
+def _now(usable: Set[int]) -> _Read | None:
     if sys.platform != "linux":
         return None
     import resource
 
     try:
-        alive = sum(_ticks(number) for number in _children()) / os.sysconf("SC_CLK_TCK")
+        alive = sum(map(_ticks, _started_by("self"))) / os.sysconf("SC_CLK_TCK")
     except OSError:
         return None
     gone = resource.getrusage(resource.RUSAGE_CHILDREN)
     below = alive + gone.ru_utime + gone.ru_stime
-    return _Read(time.monotonic(), time.process_time(), below, _busy(), _waited())
+    return _Read(time.monotonic(), time.process_time(), below, _busy(usable), _waited())
 
 
 def _has_other_ranks() -> bool:
@@ -78,9 +78,19 @@ def _has_other_ranks() -> bool:
     return distributed is not None and distributed.is_available() and distributed.is_initialized()
 
 
-def _busy() -> float:
-    """Of any program, on the processors that we may use; 0 where that is not told."""
-    ticks, usable = 0, os.sched_getaffinity(0)
+def _usable() -> Set[int]:
+    """The processors that any thread of this process may use: OpenMP may have bound each to its own."""
+    found: set[int] = set()
+    if sys.platform == "linux":
+        for thread in os.listdir("/proc/self/task"):
+            with suppress(OSError):
+                found |= os.sched_getaffinity(int(thread))
+    return found
+
+
+def _busy(usable: Set[int]) -> float:
+    """Of any program, on these processors; 0 where that is not told."""
+    ticks = 0
     with suppress(OSError), open("/proc/stat") as file:
         for name, *times in map(str.split, file):
             if name[:3] == "cpu" and name[3:].isdecimal() and int(name[3:]) in usable:
@@ -89,7 +99,7 @@ def _busy() -> float:
 
 
 def _waited() -> float:
-    """Seconds that the living threads of this process could run and did not; 0 where that is not counted."""
+    """Seconds; 0 where that is not counted."""
     found = 0
     for thread in os.listdir("/proc/self/task"):
         with suppress(OSError), open(f"/proc/self/task/{thread}/schedstat") as file:
@@ -97,11 +107,17 @@ def _waited() -> float:
     return found / 1e9
 
 
-def _children() -> Iterator[int]:
-    """The living processes that this one started. Raises OSError if the kernel does not list them."""
-    for thread in os.listdir("/proc/self/task"):
-        with open(f"/proc/self/task/{thread}/children") as file:
-            yield from map(int, file.read().split())
+def _started_by(process: int | str) -> Iterator[int]:
+    """The living processes that it started, and that these started: a fork server's, for example. Raises
+    OSError if the kernel does not list them.
+    """
+    for thread in os.listdir(f"/proc/{process}/task"):
+        with open(f"/proc/{process}/task/{thread}/children") as file:
+            children = file.read().split()
+        for child in map(int, children):
+            yield child
+            with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+                yield from _started_by(child)
 
 
 def _ticks(process: int) -> int:

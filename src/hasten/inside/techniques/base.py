@@ -73,7 +73,7 @@ class Technique:
     phases: ClassVar[tuple[str, ...]] = ()  # phases of a step that it shortens; (): any
     needs_samples: ClassVar[bool] = False  # ``install`` must know the data set that is trained on
     from_second: ClassVar[bool] = False  # it acts from the second occurrence of its part on
-    may_come_too_late: ClassVar[bool] = False  # what a script keeps rules it out, not at the first step
+    may_come_too_late: ClassVar[bool] = False  # a script may come to hold what rules it out, after its start
     restarts: ClassVar[bool] = False  # a run under it goes on exactly from a checkpoint of ``--checkpoint``
 
     @classmethod
@@ -199,6 +199,10 @@ class Technique:
 
     def remove(self, training: Training) -> None:
         """The exact inverse of ``install``."""
+
+    def left_on(self) -> str:
+        """Why ``remove`` could not undo all of it; "" if it has."""
+        return ""
 
     def proof(self, training: Training) -> Proof:
         """Whether it took effect since it was installed: counted, not assumed."""

@@ -232,6 +232,9 @@ class ChannelsLast(Technique):
         else:
             self._end()
 
+    def left_on(self) -> str:
+        return _SHARED if self._converted else ""
+
     def _end(self) -> None:
         self._training.before_scripting.pop(self.name, None)
         self._training.while_scripting.pop(self.name, None)

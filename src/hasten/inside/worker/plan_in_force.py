@@ -55,12 +55,17 @@ class PlanInForce:
             self._under_plan.step_ended(steps, self._instruments.switchboard)
 
     def switch(self, plan: Plan) -> messages.Refused | None:
-        """Put ``plan`` in force, set-up included; returns the answer if one of its techniques refuses."""
+        """Put ``plan`` in force, set-up included; returns the answer if one of its techniques refuses, or one
+        of another plan cannot be switched off.
+        """
         switchboard = self._instruments.switchboard
         try:
             self.setup_seconds = switchboard.switch(plan, prepare=True)
         except NotApplicable as error:
             return messages.Refused(switchboard.failed, str(error))
+        if (left := switchboard.left_on) is not None:
+            switchboard.switch(BASELINE)
+            return messages.Refused(*left)
         return None
 
     def adopt(self, plan: Plan) -> None:
