@@ -41,13 +41,24 @@ def step(
     signature: tuple[int, int, int] = (0, 1, 1),
     shares: Mapping[str, float] | None = None,
     elements: int | None = None,
+    last_batches: bool = False,
 ) -> Step:
     """``shares``: the parts of the step's time by phase; what is left is "other"."""
     parts = dict(USUAL if shares is None else shares)
     phases = {name: seconds * parts.get(name, 0.0) for name in PHASES}
     phases["other"] += seconds * (1 - sum(parts.values()))
     return Step(
-        seconds, samples, evaluations, restarts, phases, losses, signature, inputs, elements, saves=saves
+        seconds,
+        samples,
+        evaluations,
+        restarts,
+        phases,
+        losses,
+        signature,
+        inputs,
+        elements,
+        saves=saves,
+        last_batches=last_batches,
     )
 
 

@@ -109,6 +109,7 @@ class Step:
     setup_seconds: float = 0.0  # of ``seconds``: techniques' set-up that happens in steps
     saves: int = 0
     new_model: bool = False  # one was called for the first time: another training may begin with it
+    last_batches: bool = False  # of a pass: no worker process of the loader begins another meanwhile
 
 
 STEPS_IN_BACKWARD = "optimizer steps within the backward pass"

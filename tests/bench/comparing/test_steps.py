@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from hasten.bench.comparing.schedule import Schedule
 from hasten.bench.comparing.steps import (
     GONE_THROUGH,
     LOADED,
@@ -45,6 +46,23 @@ def test_a_forward_pass_without_gradients_in_every_step_is_regular() -> None:
         *steps,
         step(evaluations=1),
     ]
+
+
+def test_a_passes_last_batches_can_be_left_out() -> None:
+    """Worker processes have ended their work, and these steps have all processors."""
+    steps = [step(0.08)] * 4 + [step(0.04, last_batches=True)] * 3
+    with_all, without = measure(steps, PLAIN), measure(steps, PLAIN, last_batches=False)
+    assert with_all is not None
+    assert without is not None
+    assert (with_all.sample_seconds, without.sample_seconds) == pytest.approx((0.06 / 64, 0.08 / 64))
+    assert measure(steps[2:], PLAIN, last_batches=False) is None, "too few are left"
+
+
+@pytest.mark.parametrize(("epoch", "left_out"), [(None, False), (87, False), (88, True)])
+def test_in_short_passes_they_stay(epoch: int | None, left_out: bool) -> None:
+    schedule = Schedule.of(replace(PLAIN, epoch_steps=epoch))
+    assert schedule.block == 11
+    assert schedule.leaves_out_last_batches is left_out
 
 
 def test_a_loader_begun_anew_in_every_step_is_regular() -> None:

@@ -16,6 +16,7 @@ from hasten.inside.observing.batches import batch_bytes, batch_length, elements_
 from hasten.inside.observing.hooks import Hooks
 from hasten.inside.observing.loaders import Loaders
 from hasten.inside.observing.observer import Observer
+from hasten.inside.observing.raw_step import RawStep
 from hasten.inside.samples.sample_caches import not_worth_keeping
 from hasten.inside.seams import Seams
 from hasten.inside.training import Training
@@ -253,7 +254,7 @@ def test_a_batch_has_as_many_samples_as_were_asked_for(workers: int) -> None:
     seams = Seams()
     samples: list[int] = []
     observer = Observer(lambda step: None)
-    observer.data_waited = lambda seconds, count, *_: samples.append(count)  # type: ignore[method-assign]
+    observer.data_waited = lambda seconds, count, *_, **__: samples.append(count)  # type: ignore[method-assign]
     Hooks(Training(torch, seams, 2**32), observer, lambda: None).install()
     data = [torch.zeros(7 + index) for index in range(10)]
     loader: DataLoader[Any] = DataLoader(
@@ -272,12 +273,44 @@ def test_a_batch_has_as_many_samples_as_were_asked_for(workers: int) -> None:
     assert samples == [4, 4, 4, 2]
 
 
+@pytest.mark.parametrize(
+    ("workers", "ahead", "last"),
+    [
+        (0, None, [False] * 8),
+        (1, 2, [False] * 6 + [True] * 2),
+        (2, 2, [False] * 4 + [True] * 4),
+        (1, 9, [True] * 8),
+    ],
+)
+def test_batches_after_which_workers_have_nothing_to_do(
+    workers: int, ahead: int | None, last: list[bool]
+) -> None:
+    """In the second pass of the same workers, too."""
+    seams, steps = Seams(), list[RawStep]()
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    observer = Observer(steps.append)
+    Hooks(Training(torch, seams, 2**32), observer, lambda: None).install()
+    data: Any = [torch.zeros(1) for _ in range(8)]
+    loader: DataLoader[Any] = DataLoader(
+        data, num_workers=workers, prefetch_factor=ahead, persistent_workers=workers > 0
+    )
+    try:
+        for _ in range(2):
+            for batch in loader:
+                model(batch).sum().backward()
+                optimizer.step()
+    finally:
+        seams.undo_all()
+    assert [step.last_batches for step in steps if step.samples] == 2 * last
+
+
 def test_samples_that_a_tensor_of_indices_asks_for_are_counted() -> None:
     """As samplers of episodes give them; pictures of one batch may come as a list."""
     seams = Seams()
     samples: list[int] = []
     observer = Observer(lambda step: None)
-    observer.data_waited = lambda seconds, count, *_: samples.append(count)  # type: ignore[method-assign]
+    observer.data_waited = lambda seconds, count, *_, **__: samples.append(count)  # type: ignore[method-assign]
     Hooks(Training(torch, seams, 2**32), observer, lambda: None).install()
     data: Any = [torch.zeros(3, 8, 8) for _ in range(10)]
     order: Any = torch.split(torch.arange(10), 4)

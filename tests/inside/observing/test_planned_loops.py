@@ -69,6 +69,12 @@ class Progress:
     def __init__(self, iterable: Any, **_: Any) -> None:
         self.iterable = iterable
 
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
     def __iter__(self) -> Any:
         return iter(self.iterable)
 
@@ -161,6 +167,174 @@ def test_the_loops_of_reinforcement_learning_multiply(tmp_path: Path) -> None:
     )
     assert planned_steps(found[0], 1, None, 0) is None, "one turn says too little"
     assert planned_steps(found[20], 21, None, 0) == 160
+
+
+COUNTED = {
+    "a test": """
+        at = 0
+        while at < steps:
+            step()
+            at += 1
+        """,
+    "a test the other way round": """
+        at = 0
+        while steps > at:
+            at = at + 1
+            step()
+        """,
+    "up to the limit": """
+        at = 1
+        while at <= steps:
+            step()
+            at += 1
+        """,
+    "by two": """
+        at = 0
+        while at < 2 * steps:
+            step()
+            at += 2
+        """,
+    "a break after the count": """
+        class Trainer:
+            def __init__(self):
+                self.at, self.config = 0, Config(epochs=steps)
+
+            def run(self):
+                config = self.config
+                while True:
+                    step()
+                    self.at += 1
+                    if config.epochs is not None and self.at >= config.epochs:
+                        break
+
+        Trainer().run()
+        """,
+    "a break after the count, beyond the limit": """
+        at, trying = 0, False
+        while True:
+            if at == 0 and trying:
+                break
+            step()
+            at += 1
+            if at > steps - 1:
+                break
+        """,
+    "a break before the step": """
+        at = 0
+        while True:
+            if at >= steps:
+                break
+            step()
+            at += 1
+        """,
+    "a break between step and count": """
+        at = 0
+        while True:
+            step()
+            if at >= steps - 1:
+                break
+            at += 1
+        """,
+    "count, break, step": """
+        at = 0
+        while True:
+            at += 1
+            if at > steps:
+                break
+            step()
+        """,
+    "a return out of passes over the data": """
+        def train():
+            at = 0
+            while True:
+                for batch in loader:
+                    step()
+                    at += 1
+                    if at >= steps:
+                        return
+        train()
+        """,
+    "a limit for passes over the data": """
+        at = 0
+        while at < steps:
+            for batch in loader:
+                step()
+                at += 1
+                if at >= steps:
+                    break
+        """,
+    "below a progress bar": """
+        class Trainer:
+            at = 0
+
+            def train(self):
+                with Progress(range(3)) as bar:
+                    while self.at < steps:
+                        step()
+                        self.at += 1
+        Trainer().train()
+        """,
+    "episodes": """
+        at = 0
+        while at < steps // 5:
+            for turn in range(5):
+                step()
+            at += 1
+        """,
+}
+
+
+@pytest.mark.parametrize("source", COUNTED.values(), ids=COUNTED)
+def test_turns_that_the_script_counts(tmp_path: Path, source: str) -> None:
+    found = seen(tmp_path, source, steps=20, Config=Config, Progress=Progress)
+    assert len(found) == 20, "so many steps it takes"
+    said = [planned_steps(one, taken, 6, (taken - 1) // 6) for taken, one in enumerate(found, 1)]
+    assert set(said[9:]) == {20}
+    assert set(said[:9]) <= {20, None}
+
+
+def test_epochs_that_the_script_counts(tmp_path: Path) -> None:
+    found = seen(
+        tmp_path,
+        """
+        epoch = 0
+        while epoch < 3:
+            for batch in loader:
+                step()
+            epoch += 1
+        """,
+    )
+    assert found[7] == [Loop(3, 1), LOADER]
+    assert [planned_steps(one, taken, 6, (taken - 1) // 6) for taken, one in enumerate(found, 1)] == [18] * 18
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    "source",
+    [
+        # a patience, which a good epoch sets back
+        "while at < 50:\n    at += 1\n    step()\n    if n % 3: at = 0\n    n += 1\n    if n == 20: break",
+        # counted now and then
+        "while at < 50:\n    step()\n    n += 1\n    if n % 2: at += 1\n    if n == 20: break",
+        # by what comes
+        "while at < 50:\n    step()\n    n += 1\n    at += len(loader)\n    if n == 20: break",
+        # the limit moves
+        "at = 9\nwhile n < at:\n    step()\n    n += 1\n    if n < 20: at = n + 9",
+        # it goes on from a checkpoint
+        "n = 0\nn = 7\nwhile n < 27:\n    step()\n    n += 1",
+        # a reward
+        "while reward < 40:\n    step()\n    reward += 2.5",
+        # each pass counts anew
+        "while at < 4:\n    n = 0\n    for batch in loader:\n        step()\n        n += 1\n"
+        "        if n >= 50: break\n    at += 0.5",
+        # to the end of the pass that comes to the limit
+        "while n < 20:\n    for batch in loader:\n        step()\n        n += 1",
+    ],
+)
+def test_a_count_that_is_not_of_turns_alone_says_nothing(tmp_path: Path, source: str) -> None:
+    found = seen(tmp_path, source, n=0, at=0, reward=0)
+    assert len(found) > 8
+    assert [planned_steps(one, taken, None, 0) for taken, one in enumerate(found, 1)] == [None] * len(found)
 
 
 @pytest.mark.parametrize(("each", "planned"), [(1, 40), (2, 80), (5, 200)])

@@ -12,6 +12,7 @@ BLOCKS = 4  # of an ABBA block
 _TIMED_IF_SLOW = 1  # cycles of each block
 _SETTLING_CYCLES = 3  # untimed, the first time a worker trains under a plan; 1 if the script is very short
 _WARMUP_STEPS = 10
+_BLOCKS_IN_EPOCH = 2  # ABBA blocks, at least, to leave out those at its end
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,15 @@ class Schedule:
     def untimed(self) -> int:
         """Of a worker that compares two plans."""
         return 1 + self.warmup + 2 * self.settling
+
+    @property
+    def leaves_out_last_batches(self) -> bool:
+        """Whether blocks are timed without a pass's last batches, in which worker processes of a loader have
+        nothing left to do: these steps may take half as long, and whose block they fall into is chance. Not
+        where passes are so short that hardly any block would be left.
+        """
+        epoch = self.rhythm.epoch_steps
+        return epoch is not None and epoch >= _BLOCKS_IN_EPOCH * BLOCKS * self.block
 
     @property
     def too_short(self) -> str:

@@ -207,14 +207,19 @@ def fastest_cycle(steps: Sequence[Step], rhythm: Rhythm) -> float:
     return min((fmean(step.seconds for step in cycle) for cycle in regular), default=0.0)
 
 
-def measure(steps: Sequence[Step], rhythm: Rhythm, discard: int = 1) -> Block | None:
+def measure(
+    steps: Sequence[Step], rhythm: Rhythm, discard: int = 1, last_batches: bool = True
+) -> Block | None:
     """The block's times; None if fewer than two regular cycles are left to time (one, if they are slow), or
     none with known samples: to compare per step instead would compare a different number.
 
-    The first ``discard`` cycles do not count: the step after a switch or a pause is special.
+    The first ``discard`` cycles do not count: the step after a switch or a pause is special. Nor do, without
+    ``last_batches``, those that have all processors to themselves because a pass is nearly over.
     """
     cycles = [steps[i : i + rhythm.cycle] for i in range(discard * rhythm.cycle, len(steps), rhythm.cycle)]
     whole = [c for c in cycles if len(c) == rhythm.cycle and all(map(rhythm.timed, c))]
+    if not last_batches:
+        whole = [cycle for cycle in whole if not any(step.last_batches for step in cycle)]
     if len(whole) < rhythm.fewer(2, 1):
         return None
     counted = [(c, count) for c in whole if (count := sum(map(rhythm.count, c)))]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from ...records.observation import Step
+from ...records.trial import Unseen
 from .steps import Rhythm
 
 Parts = tuple[str, ...]
@@ -49,13 +50,20 @@ def comes_by(step: Step, part: str, rhythm: Rhythm) -> bool:
     """Whether ``part`` fell into the step. Collections are not known by single steps: for them, any step into
     which something else fell; in a training without epochs any step, as nothing is put off to their turns.
     """
-    if part == _EVALUATION:
-        return step.evaluations > rhythm.evaluations
-    if part in _EPOCH:
-        return step.restarts > rhythm.restarts
-    if part == _SAVING:
-        return step.saves > rhythm.saves
+    if is_told(part):
+        return _count(step, part) > in_each_step(part, rhythm)
     return not rhythm.regular(step) or not rhythm.has_epochs
+
+
+def in_each_step(part: str, rhythm: Rhythm) -> int:
+    """How many of it regular steps have; 0 if steps do not tell."""
+    return _count(rhythm, part) if is_told(part) else 0
+
+
+def _count(one: Step | Rhythm, part: str) -> int:
+    if part == _EVALUATION:
+        return one.evaluations
+    return one.saves if part == _SAVING else one.restarts
 
 
 def is_told(part: str) -> bool:
@@ -118,11 +126,24 @@ def _warmup_steps(rhythm: Rhythm) -> int:
     return _WARMUP_STEPS if rhythm.has_epochs else min(_WARMUP_STEPS, rhythm.warmup_cycles * rhythm.cycle)
 
 
-def seconds_to_see(each: float) -> float:
+def _seconds_to_see(each: float) -> float:
     """Training time until a course is known, if the part occurs every ``each`` seconds, > 0."""
     if each >= _TIMED_SECONDS:
         return 2 * each
     return (2 * math.ceil(_TIMED_SECONDS / 2 / each) + 1) * each
+
+
+def unseen(steps: Sequence[Step], parts: Parts, rhythm: Rhythm, epoch_seconds: float) -> tuple[Unseen, float]:
+    """Which of ``parts`` occurred too rarely in all ``steps`` of a process, and the seconds of training until
+    a course would be known; 0 if not known. ``epoch_seconds``: of an epoch at least.
+    """
+    part = rarest(steps, parts, rhythm)
+    first = next((n for n, step in enumerate(steps) if n and comes_by(step, part, rhythm)), 0)
+    each = max(epoch_seconds, sum(step.seconds for step in steps[: first + 1] if first))
+    times = times_in(steps[1:], part, rhythm)
+    again = 2 * sum(step.seconds for step in steps) if times > 1 else 0.0  # they occur unevenly
+    found = Unseen(part, 0.0, times, in_steps=in_each_step(part, rhythm))
+    return found, max(again, _seconds_to_see(each)) if each else 0.0
 
 
 def _period(marks: Sequence[int]) -> int | None:

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 
 from ...errors import WorkerError
@@ -50,7 +51,7 @@ from .pair_costs import PairCosts, seconds_trained
 from .pairs import Enough, MeasureFailed, PairsBench
 from .quiet import Quiet
 from .steps import STEPS, Block, Rhythm, measure, seconds_beyond_steps, spoilt
-from .stretch_course import Course, Parts, comes_by, course_of, is_told, rarest, seconds_to_see, times_in
+from .stretch_course import Course, Parts, course_of, is_told, times_in, unseen
 
 _AT_ONCE_SECONDS = 0.5  # between two looks at what occurred
 _LATEST_STEPS = 5  # steps whose median says how slow they are
@@ -185,17 +186,12 @@ class StretchBench(PairsBench):
         return Seen(each, beyond / course.seconds)
 
     def _unseen(self, parts: Parts, training: Plan, seconds: float, failure: str) -> Unseen:
-        steps = self._scouts.get(training, [])
-        part = rarest(steps, parts, self._rhythm)
-        ended = self._sought.get(training) == math.inf
-        first = next((n for n, step in enumerate(steps) if n and comes_by(step, part, self._rhythm)), 0)
-        each = max(self._epoch_seconds, sum(step.seconds for step in steps[: first + 1] if first))
-        times, needed = times_in(steps[1:], part, self._rhythm), None
-        if each and not (ended or failure):
-            again = 2 * sum(step.seconds for step in steps) if times > 1 else 0.0  # they occur unevenly
-            self._foreseen[part] = max(again, seconds_to_see(each))
-            needed = self._start_seconds + self._foreseen[part]
-        return Unseen(part, seconds, times, ended, needed, failure)
+        found, until = unseen(self._scouts.get(training, []), parts, self._rhythm, self._epoch_seconds)
+        found = replace(found, seconds=seconds, ended=self._sought.get(training) == math.inf, failure=failure)
+        if not until or found.ended or failure:
+            return found
+        self._foreseen[found.part] = until
+        return replace(found, needed=self._start_seconds + until)
 
     # ---- comparing
     def compare(self, a: Plan, b: Plan, pairs: int, enough: Enough = lambda _: False) -> Trial:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from ..internals.loaders import (
     LOADER_MADE,
@@ -46,6 +47,7 @@ def watch_data(
     samples_will_come = seams.watching(samples_come)
 
     timeline, kept = observer.timeline, KeptIterators(observer)
+    all_ordered: WeakSet[LoaderIterator] = WeakSet()  # whose workers have nothing left to begin
 
     @seams.watching
     def loader_begins(loader: DataLoader[object]) -> None:
@@ -107,7 +109,11 @@ def watch_data(
 
     def ordering(original: Call) -> Call:
         def _next_index(iterator: LoaderIterator) -> object:
-            indices = original(iterator)
+            try:
+                indices = original(iterator)
+            except StopIteration:
+                all_ordered.add(iterator)
+                raise
             if seams.given_up:
                 return indices
             try:
@@ -122,6 +128,7 @@ def watch_data(
     def resetting(original: Call) -> Call:
         def _reset(iterator: LoaderIterator, *args: object, **kwargs: object) -> object:
             begins(iterator)
+            all_ordered.discard(iterator)
             return original(iterator, *args, **kwargs)
 
         return _reset
@@ -140,7 +147,8 @@ def watch_data(
             try:
                 waited = clock() - began
                 samples = loaders.batch_came(iterator, batch)
-                observer.data_waited(waited, samples, elements_in(batch), kept.source_of(iterator))
+                elements, source = elements_in(batch), kept.source_of(iterator)
+                observer.data_waited(waited, samples, elements, source, last=iterator in all_ordered)
                 for notice in on_batch:
                     notice(batch, iterator)
             except Exception as error:

@@ -70,13 +70,15 @@ def _names_in(nodes: Sequence[ast.AST], context: type[ast.expr_context] = ast.ex
     return names | {f".{one.attr}" for one in found if isinstance(one, ast.Attribute)}
 
 
-def is_left_early(node: ast.For) -> bool:
+def is_left_early(node: ast.For | ast.While, but: ast.AST | None = None) -> bool:
     """Whether it may be left within a turn, by a comparison, such as of the steps with the most there may be.
-    A flag, as for trying a script out, counts as never set.
+    A flag, as for trying a script out, counts as never set. ``but``: apart from this statement.
     """
     todo: list[tuple[ast.AST, bool | None, bool]] = [(line, None, True) for line in node.body]
     while todo:
         one, compared, own = todo.pop()
+        if one is but:
+            continue
         leaves = isinstance(one, ast.Return) or (own and isinstance(one, ast.Break))
         if leaves and compared is not False:
             return True
@@ -88,7 +90,7 @@ def is_left_early(node: ast.For) -> bool:
     return False
 
 
-def trains_elsewhere(node: ast.For, line: int) -> bool:
+def trains_elsewhere(node: ast.For | ast.While, line: int) -> bool:
     """Whether a turn may train in another place than around ``line``, too: in another loop, or by calling
     once more what is called there.
     """

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Loop:
     """It goes round ``turns`` times, of which ``done`` are over, unless it is left ``early``. ``elsewhere``:
-    a turn may have other steps, too.
+    a turn may have other steps, too. ``counted``: by the script.
     """
 
     turns: int
     done: int
     early: bool = False
     elsewhere: bool = False
+    counted: bool = field(default=False, compare=False)
 
 
 LOADER, CUT, OTHER = "loader", "cut", "other"

@@ -157,13 +157,16 @@ class Observer:
             kept[-count:] = values[:count]
 
     # ---- data
-    def data_waited(self, seconds: float, samples: int, elements: int = 0, source: int = 0) -> None:
+    def data_waited(
+        self, seconds: float, samples: int, elements: int = 0, source: int = 0, last: bool = False
+    ) -> None:
         """``elements``: numbers in the tensors of the batch that was waited for; ``source``: the pass over a
-        loader that it came from. Batches that another thread fetches come in time or late: the loop says
-        when it takes one only by what goes into the modules.
+        loader that it came from; ``last``: it is one of those that end the pass. Batches that another thread
+        fetches come in time or late: the loop says when it takes one only by what goes into the modules.
         """
         if self._is_elsewhere():
             return
+        self._step.last_batches |= last
         self.counts_inputs = self.counts_inputs and not samples  # of lists of strings it is not known
         if self.timeline is not None:
             self.timeline.batch_came(samples, source)

@@ -1,10 +1,11 @@
 """How long a training will be, as the loops around its steps say.
 
-``for epoch in range(args.epochs)`` says so, long before the script ends. At the end of a step, the functions
-that led there are on the stack: their sources show the loops around the line that they have come to, and
-their variables how often these go round, and which turn this is. Nothing of the script is called: names,
-attributes and items of plain objects are looked up, whole numbers calculated. A loop that cannot be read so
-makes the length unknown, and so does one whose turn does not agree with the steps that were taken.
+``for epoch in range(args.epochs)`` and ``while step < steps`` say so, long before the script ends. At the end
+of a step, the functions that led there are on the stack: their sources show the loops around the line that
+they have come to, and their variables how often these go round, and which turn this is. Nothing of the script
+is called: names, attributes and items of plain objects are looked up, whole numbers calculated. A loop that
+cannot be read so makes the length unknown, and so does one whose turn does not agree with the steps that were
+taken.
 
 It is what the script means to do: a training may end before, and another may follow.
 """
@@ -13,11 +14,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from contextlib import suppress
 from math import prod
 from types import FrameType
 
 from ...records.whole_run import ENDLESS_STEPS
 from ..class_names import module_of
+from .counted_loops import counted_loop
 from .loop_sources import around_line, body_of, is_left_early, may_change, trains_elsewhere
 from .loops import CUT, LOADER, OTHER, Around, Loop
 from .own_counts import own_count
@@ -108,7 +111,7 @@ def _loops_in(
     frame: FrameType, loader: type, trainers: set[int], inner: list[Loop | str]
 ) -> list[Loop | str]:
     """Those of ``frame``. The ``inner`` ones go where a library counts all that it runs, unless the script
-    has some within its step.
+    has some within its step: the library's own may count something else.
     """
     if frame.f_code.co_name == "<lambda>":
         return []
@@ -125,10 +128,24 @@ def _loops_in(
         if (counted := own_count(trainer)) is not None:
             known = id(trainer) in trainers
             trainers.add(id(trainer))
+            inner[:] = [OTHER if isinstance(loop, Loop) and loop.counted else loop for loop in inner]
             if not known and OTHER not in counted and all(loop == OTHER for loop in inner):
                 inner.clear()  # those of the library, which cannot be read
             return [] if known else list(counted)
-        return [_loop(node, frame.f_lineno, names, loader) for node in nodes]
+        return _read(nodes, frame.f_lineno, names, body, loader)
+
+
+def _read(nodes: list[ast.AST], line: int, names: Names, body: ast.AST, loader: type) -> list[Loop | str]:
+    """Loops of one function. Those that share one count are one."""
+    found: list[Loop | str] = []
+    for place, node in enumerate(nodes):
+        with suppress(Unread):
+            return [*found, counted_loop(nodes[place:], line, names, body)]
+        try:
+            found.append(counted_loop([node], line, names, body))
+        except Unread:
+            found.append(_loop(node, line, names, loader))
+    return found
 
 
 def _loop(node: ast.AST, line: int, names: Names, loader: type) -> Loop | str:

@@ -30,6 +30,7 @@ class RawStep:
     evaluations: int = 0
     restarts: int = 0
     saves: int = 0
+    last_batches: bool = False  # as in ``records.observation.Step``
     set_up: float = 0.0  # of ``seconds``: techniques' set-up
     new_model: bool = False  # as in ``records.observation.Step``
     losses: list[Tensor | float] = field(default_factory=list)

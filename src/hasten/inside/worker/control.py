@@ -137,6 +137,7 @@ def step_records(steps: Sequence[RawStep]) -> tuple[Step, ...]:
             setup_seconds=step.set_up,
             saves=step.saves,
             new_model=step.new_model,
+            last_batches=step.last_batches,
         )
         for step in steps
     )
