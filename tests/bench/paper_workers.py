@@ -35,6 +35,7 @@ class PaperTrials:
     effective: bool = True  # what proofs say
     idle: Sequence[str] = ()  # techniques of which they say otherwise
     paid: tuple[float, ...] = ()  # seconds by the n-th worker, for what lasts
+    in_turn: Mapping[str, Sequence[float]] = field(default_factory=dict)  # times as long, by technique
     evaluating: bool = False  # an evaluation falls into every second step
     asks_from: int = 10**9  # from this step on most ask the network four times
     models_at: frozenset[int] = frozenset()  # steps, from 1, in which a model is called for the first time
@@ -153,7 +154,15 @@ class PaperWorker:
         for name in self.plan.techniques:
             seconds *= self.trials.effects.get(name, 1.0)
         evaluations = [self._evaluations(self.taken + n) for n in range(done)]
-        steps = [step(seconds, evaluations=each, losses=self.losses) for each in evaluations]
+        in_turn = next(
+            (self.trials.in_turn[name] for name in self.plan.techniques if name in self.trials.in_turn),
+            (1.0,),
+        )
+        times = [seconds * in_turn[(self.taken + n) % len(in_turn)] for n in range(done)]
+        steps = [
+            step(each, evaluations=count, losses=self.losses)
+            for each, count in zip(times, evaluations, strict=True)
+        ]
         new = self.trials.models_at
         steps = [replace(each, new_model=self.taken + n in new) for n, each in enumerate(steps, 1)]
         self.counts_anew = any(each.new_model for each in steps)

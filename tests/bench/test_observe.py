@@ -89,6 +89,25 @@ def test_a_folder_that_is_saved_into_on_another_disk_is_told(
     assert observation.run.saved_elsewhere == (asked[0] if elsewhere else "")
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_where_worker_processes_make_the_batches_steps_count_by_their_mean(
+    tmp_path: Path, workers: int
+) -> None:
+    script = f"""
+        from ground import *
+        from torch.utils.data import TensorDataset
+
+        model = torch.nn.Linear(8, 1)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for batch, in DataLoader(TensorDataset(torch.randn(400, 8)), num_workers={workers}):
+            model(batch).mean().backward()
+            optimizer.step()
+    """
+    with trials_for(tmp_path, script) as trials:
+        _, rhythm = observe(trials, steps=10, warmup_steps=4)
+    assert rhythm.by_mean is bool(workers)
+
+
 def test_two_optimizers_in_turns_are_a_cycle(tmp_path: Path) -> None:
     with trials_for(tmp_path, GAN) as trials:
         observation, rhythm = observe(trials, steps=30, warmup_steps=4)

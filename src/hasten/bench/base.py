@@ -103,6 +103,11 @@ def batches_ahead(plan: Plan) -> int:
     return sum(CATALOG[name].ahead(settings) for name, settings in plan.techniques.items())
 
 
+def made_elsewhere(plan: Plan) -> bool:
+    """Whether the plan has worker processes make batches."""
+    return any(CATALOG[name].batches_elsewhere for name in plan.techniques)
+
+
 def batches_differ(a: Plan, b: Plan) -> bool:
     """Whether a process sees different batches under the two plans: the training itself differs, or more
     processes share each batch.

@@ -40,6 +40,26 @@ def test_the_ratio_is_the_effect() -> None:
     assert [proof.technique for proof in trial.proofs] == ["malloc"]
 
 
+WORKERS = Plan({"loader_workers": {"count": 1}})
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("plan", "by_mean", "ratio"), [(FAST, True, 0.7), (FAST, False, 0.4), (WORKERS, False, 0.7)]
+)
+def test_steps_that_wait_for_loader_workers_now_and_then_count_as_they_are(
+    plan: Plan, by_mean: bool, ratio: float
+) -> None:
+    """Most found their batch ready: a plan of 1.6 times the speed was told to have 2.1 times."""
+    (name,) = plan.techniques
+    trials = PaperTrials(in_turn={name: (0.4, 0.4, 0.4, 1.3, 1.0)})
+    trial = bench_over(trials, replace(RHYTHM, by_mean=by_mean)).compare(BASELINE, plan, 4)
+    assert trial.ratio is not None
+    assert trial.ratio.value == pytest.approx(ratio)
+    assert trial.processes_b[0].step_seconds == pytest.approx(0.007)
+    assert trial.processes_b[0].uneven == pytest.approx(0.7 / ratio), "a forecast is for whole runs"
+
+
 def test_set_up_that_lasts_is_told_in_full_whichever_process_paid_it() -> None:
     """As that of a store of samples: later processes find what the first has made."""
     trials = PaperTrials(paid=(0.0, 40.0, 20.0))

@@ -48,13 +48,24 @@ def test_a_forward_pass_without_gradients_in_every_step_is_regular() -> None:
     ]
 
 
+def test_what_waits_for_worker_processes_is_timed_by_its_mean() -> None:
+    """Of which one that takes ten times as long counts as four times."""
+    steps = [step(seconds) for seconds in (0.5, 0.02, 0.02, 0.08, 0.02, 0.2)]
+    usual, mean = measure(steps, PLAIN), measure(steps, replace(PLAIN, by_mean=True))
+    assert usual is not None
+    assert mean is not None
+    assert (usual.step_seconds, mean.step_seconds) == pytest.approx((0.02, 0.044))
+    assert (usual.sample_seconds, mean.sample_seconds) == pytest.approx((0.02 / 8, 0.044 / 8))
+    assert usual.mean_seconds == mean.mean_seconds == pytest.approx(0.068)
+
+
 def test_a_passes_last_batches_can_be_left_out() -> None:
     """Worker processes have ended their work, and these steps have all processors."""
     steps = [step(0.08)] * 4 + [step(0.04, last_batches=True)] * 3
     with_all, without = measure(steps, PLAIN), measure(steps, PLAIN, last_batches=False)
     assert with_all is not None
     assert without is not None
-    assert (with_all.sample_seconds, without.sample_seconds) == pytest.approx((0.06 / 64, 0.08 / 64))
+    assert (with_all.sample_seconds, without.sample_seconds) == pytest.approx((0.06 / 8, 0.08 / 8))
     assert measure(steps[2:], PLAIN, last_batches=False) is None, "too few are left"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from statistics import median
+from statistics import fmean, median
 
 from ...errors import WorkerError
 from ...inside.techniques.catalog import changing, starts_after
@@ -218,7 +218,8 @@ class PairsBench:
         """Seconds a sample of one process."""
         if not blocks:
             raise MeasureFailed(TOO_FEW_REGULAR)
-        return median(block.sample_seconds for block in blocks)
+        times = [block.sample_seconds for block in blocks]
+        return fmean(times) if self._timed.by_mean else median(times)
 
     def _pair_took(self, seconds: float) -> None:
         """Called after each pair with its time, without set-ups and repeated measurements."""

@@ -14,7 +14,7 @@ from ...inside.observing.cycles import cycle_length
 from ...records.observation import Step
 from ...records.phases import usual_cycles
 from ...records.plan import Plan
-from ..base import batches_differ
+from ..base import batches_differ, made_elsewhere
 from .unequal import NO_GROWTH, Count, Growth, growth_of
 
 LOADED, GONE_THROUGH, STEPS = "samples from loaders", "samples through modules", "steps"
@@ -35,6 +35,7 @@ _WARMUP_CYCLES, _WARMUP_IF_SLOW = 10, 3
 _WARMUP_SECONDS = 2.0  # are enough, if cycles are slow
 _LATE = 100  # steps that show what is usual by now
 _WARMUP_SHARE = 4  # of a script's steps, at most one in this many goes into warming up
+_MOST_TIMES = 4  # the median cycle: more in one cycle is a disturbance
 TOO_FEW_REGULAR = "too few regular steps to time: evaluations or new epochs fall into every block"
 
 
@@ -54,6 +55,7 @@ class Rhythm:
     epoch_steps: int | None = None  # that an epoch takes, if that is known
     epoch_seen: bool = False  # as those did that ended, not as the script's loader says
     planned_steps: int | None = None  # of the whole script, where its loops say so
+    by_mean: bool = False  # steps wait in bursts, for worker processes that make the batches: see ``measure``
 
     @property
     def slow(self) -> bool:
@@ -114,7 +116,8 @@ class Rhythm:
         """For comparing the two: if they differ in what a process sees of a batch, its size is not corrected
         for.
         """
-        return replace(self, growth=NO_GROWTH) if batches_differ(a, b) else self
+        found = replace(self, by_mean=self.by_mean or made_elsewhere(a) or made_elsewhere(b))
+        return replace(found, growth=NO_GROWTH) if batches_differ(a, b) else found
 
     def with_usual(self, other: Rhythm) -> Rhythm:
         """The same with what is usual in a step by the other."""
@@ -132,13 +135,13 @@ class Rhythm:
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive steps under one plan. Times are those of the median regular cycle."""
+    """Consecutive steps under one plan. Times are those of the usual regular cycle: see ``measure``."""
 
     sample_seconds: float  # per step if steps are compared; scaled to the usual batch size
     step_seconds: float
     mean_seconds: float  # per step, over all regular cycles: a whole run includes the slow ones
     samples: float = 1.0  # weight, if blocks of one process differ in length
-    uneven: float = 1.0  # mean of regular cycles over their median
+    uneven: float = 1.0  # mean of regular cycles over the usual one
     contended: bool = False  # other programs took processor time from it, and it could not be timed again
 
 
@@ -213,6 +216,10 @@ def measure(
     """The block's times; None if fewer than two regular cycles are left to time (one, if they are slow), or
     none with known samples: to compare per step instead would compare a different number.
 
+    The usual cycle is the median, which one disturbed step does not change. Where worker processes make the
+    batches it is the mean: steps that find a batch ready take a third of those that have to wait, and a
+    median is one or the other. One that takes over four times the median counts as four times.
+
     The first ``discard`` cycles do not count: the step after a switch or a pause is special. Nor do, without
     ``last_batches``, those that have all processors to themselves because a pass is nearly over.
     """
@@ -230,9 +237,15 @@ def measure(
     ]
     if not per_unit:
         return None
-    sample_seconds = median(per_unit)
     each = [fmean(step.seconds for step in cycle) for cycle in whole]
-    return Block(sample_seconds, median(each), fmean(each), uneven=fmean(each) / max(1e-9, median(each)))
+    usual = _usual(each, rhythm.by_mean)
+    mean = fmean(each)
+    return Block(_usual(per_unit, rhythm.by_mean), usual, mean, uneven=mean / max(1e-9, usual))
+
+
+def _usual(values: Sequence[float], by_mean: bool) -> float:
+    middle = median(values)
+    return fmean(min(value, _MOST_TIMES * middle) for value in values) if by_mean else middle
 
 
 def of_this_training(steps: Sequence[Step]) -> int:

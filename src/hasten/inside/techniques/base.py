@@ -74,6 +74,7 @@ class Technique:
     needs_samples: ClassVar[bool] = False  # ``install`` must know the data set that is trained on
     from_second: ClassVar[bool] = False  # it acts from the second occurrence of its part on
     may_come_too_late: ClassVar[bool] = False  # a script may come to hold what rules it out, after its start
+    batches_elsewhere: ClassVar[bool] = False  # worker processes make the batches
     restarts: ClassVar[bool] = False  # a run under it goes on exactly from a checkpoint of ``--checkpoint``
 
     @classmethod

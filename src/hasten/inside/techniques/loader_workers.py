@@ -65,6 +65,7 @@ class LoaderWorkers(Technique):
     risk = "exact"
     scope = "process"
     restarts = True
+    batches_elsewhere = True
     phases = ("data",)
     conflicts = conflicting(
         dataset_in_ram="it serves the training process alone",
