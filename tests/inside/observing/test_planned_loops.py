@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import textwrap
 import warnings
@@ -13,6 +14,7 @@ from pathlib import Path
 from types import FrameType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -284,6 +286,26 @@ COUNTED = {
 }
 
 
+@pytest.mark.parametrize(
+    ("header", "turns"),
+    [
+        ("number, at in enumerate(range(0, text.size(0) - 1, 5))", 10),
+        ("at in range(0, text.shape[0] - 1, 5)", 10),
+        ("at in range(0, len(text) - 1, 5)", 10),
+        ("at in range(text.size()[0] // 5)", 10),
+        ("at in range(len(names))", 10),
+        ("at in range(min(len(names), 50))", 10),
+        ("at in range(math.ceil(len(text) / 6))", 9),
+        ("at in range(int(len(array) / 4))", 10),
+    ],
+)
+def test_lengths_of_plain_objects_are_known(tmp_path: Path, header: str, turns: int) -> None:
+    """As of texts that are cut into batches by hand."""
+    given = {"text": torch.zeros(51, 2), "array": np.zeros(40), "names": list("abcdefghij"), "math": math}
+    found = seen(tmp_path, f"for epoch in range(2):\n    for {header}:\n        step()", **given)
+    assert found[12] == [Loop(2, 1), Loop(turns, 12 - turns)]
+
+
 @pytest.mark.parametrize("source", COUNTED.values(), ids=COUNTED)
 def test_turns_that_the_script_counts(tmp_path: Path, source: str) -> None:
     found = seen(tmp_path, source, steps=20, Config=Config, Progress=Progress)
@@ -393,6 +415,9 @@ def test_a_pass_that_cannot_be_read_counts_once_it_agrees() -> None:
         "for epoch in range(count()):\n    step()\n    break",
         "for epoch in [1, 2, 3]:\n    step()\n    break",
         "for epoch in range(properties.epochs):\n    step()\n    break",
+        "for epoch in range(len(properties)):\n    step()\n    break",
+        "len = count\nfor epoch in range(len([1])):\n    step()\n    break",
+        "for epoch in range(properties.size(0)):\n    step()\n    break",
         "for epoch in range(4):\n    epoch = 'first'\n    step()\n    break",
         "[step() for epoch in range(4)]",
     ],
@@ -406,9 +431,15 @@ def test_what_would_have_to_be_called_is_not_read(tmp_path: Path, source: str) -
             self.calls += 1
             return 4
 
+        def size(self, dimension: int) -> int:
+            return self.epochs
+
+        def __len__(self) -> int:
+            return self.epochs
+
     properties, called = Properties(), list[int]()
 
-    def count() -> int:
+    def count(*_: object) -> int:
         called.append(1)
         return 4
 

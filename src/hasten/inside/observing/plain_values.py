@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import ast
+import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import CO_OPTIMIZED
 from types import FrameType, ModuleType, SimpleNamespace
 from typing import Any, TypeGuard
 
+from ..class_names import module_of
 from .loop_sources import called
 
 _AROUND = ("enumerate", "tqdm", "tqdm_notebook", "track", "progress_bar", "master_bar")  # yield what they get
 _REFERENCES = 3  # to a frame's copy of its variables: the frame's, ours, and that of whoever counts them
+_OWN: dict[str, Any] = {"len": len, "min": min, "max": max, "int": int}
+_CONTAINERS = (list, tuple, dict, set, str, range)
 _PLAIN = tuple(kind.__getattribute__ for kind in (object, ModuleType, SimpleNamespace))
 Names = Mapping[str, Any]
 
@@ -77,7 +81,46 @@ def value(node: ast.expr, names: Names) -> Any:
         return _item(value(node.value, names), node.slice.value)
     if isinstance(node, ast.BinOp):
         return _calculated(node.op, value(node.left, names), value(node.right, names))
+    if isinstance(node, ast.Call) and not node.keywords:
+        return _called(node, names)
     raise Unread
+
+
+def _called(node: ast.Call, names: Names) -> Any:
+    """What Python's own functions and a tensor's ``size`` give of plain objects."""
+    of, given = node.func, [value(one, names) for one in node.args]
+    if isinstance(of, ast.Name) and names.get(of.id, _OWN.get(of.id)) is _OWN.get(of.id, Unread):
+        if of.id == "len" and len(given) == 1:
+            return _length(given[0])
+        if given and all(type(one) in (int, float) for one in given):
+            return _computed(_OWN[of.id], given)
+    if isinstance(of, ast.Attribute):
+        owner = value(of.value, names)
+        if owner is math and of.attr in ("ceil", "floor") and len(given) == 1:
+            return _computed(getattr(math, of.attr), given)
+        if of.attr == "size" and _has_shape(owner) and all(map(is_whole, given)):
+            return _item(tuple(owner.shape), given[0]) if given else tuple(owner.shape)
+    raise Unread
+
+
+def _computed(function: Callable[..., Any], given: Sequence[Any]) -> Any:
+    try:
+        return function(*given)
+    except (TypeError, ValueError, OverflowError):
+        raise Unread from None
+
+
+def _length(one: Any) -> int:
+    if type(one) in _CONTAINERS:
+        return len(one)
+    if _has_shape(one) and one.shape:
+        return int(one.shape[0])
+    raise Unread
+
+
+def _has_shape(one: object) -> bool:
+    """Whether it is a tensor or an array, of no class of the script's."""
+    return type(one).__name__ in ("Tensor", "ndarray") and module_of(type(one)) in ("torch", "numpy")
 
 
 def kept(one: object) -> Names:
@@ -87,6 +130,8 @@ def kept(one: object) -> Names:
 
 def attribute(one: object, name: str) -> Any:
     """What is kept in the object itself, or in its class."""
+    if name == "shape" and _has_shape(one):
+        return tuple(one.shape)  # type: ignore[attr-defined]
     own = kept(one)
     if name in own:
         return own[name]
@@ -113,8 +158,10 @@ def _item(one: object, key: object) -> Any:
     raise Unread
 
 
-def _calculated(how: ast.operator, left: Any, right: Any) -> int:
+def _calculated(how: ast.operator, left: Any, right: Any) -> int | float:
     if is_whole(left) and is_whole(right):
+        if isinstance(how, ast.Div) and right:
+            return left / right
         if isinstance(how, ast.Add):
             return left + right
         if isinstance(how, ast.Sub):
