@@ -33,6 +33,7 @@ class PaperRun:
     tried: dict[str, float] = field(default_factory=dict)
     idle: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
+    left_on: tuple[str, str] | None = None
     tuning: RunTuning = field(default_factory=RunTuning)
     found: Plan = BASELINE
     plan: Plan = BASELINE
@@ -159,6 +160,14 @@ def test_what_does_not_apply_is_not_taken_and_the_rest_is_tried() -> None:
     assert run.plan == Plan({"fused_optimizer": {}})
     assert "channels_last" in run.said[0]
     assert "not here" in run.said[0]
+
+
+def test_what_cannot_be_switched_off_is_not_compared_with_itself() -> None:
+    """The weights stay as they are, whatever is tried after that."""
+    effects = {"channels_last": 0.5, "fused_optimizer": 0.7}
+    run = run_of(effects, left_on=("channels_last", "views are held")).train()
+    assert run.plan == Plan({"fused_optimizer": {}})
+    assert "views are held" in run.said[0]
 
 
 @pytest.mark.parametrize(

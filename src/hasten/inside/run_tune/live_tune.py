@@ -164,13 +164,18 @@ class LiveTune:
         self._ends()
 
     def _switch(self) -> bool:
-        """Switch to the plan of the next block. False if it does not apply: then the trial is undone."""
+        """Switch to the plan of the next block. False if it does not apply, or the technique on trial cannot
+        be switched off: then the trial is undone.
+        """
         trial = self._trial
         assert trial is not None
         is_b = trial.contest.next_is_b
         began = clock()
         try:
             self._switchboard.switch(trial.plan if is_b else self.found, prepare=True)
+            left = self._switchboard.left_on
+            if left is not None and left[0] == trial.name:
+                raise NotApplicable(left[1])
         except NotApplicable as error:
             trial.switching += clock() - began
             self._note(trial.name, str(error))
