@@ -88,6 +88,11 @@ OTHERS = Disturbance(blocks=40, disturbed=5, set_aside=5, seconds=2.51)
             "again, as this went on from the start. Stop them, or tune when the machine is idle",
         ),
         (
+            Caution("disturbed", disturbance=replace(OTHERS, set_aside=0)),
+            "other programs took processor time from 5 of 40 blocks of steps: 5 could not be measured again. "
+            "Stop them, or tune when the machine is idle",
+        ),
+        (
             Caution("disturbed", disturbance=replace(OTHERS, set_aside=1, kept=3)),
             "other programs took processor time from 5 of 40 blocks of steps: 1 was set aside and measured "
             "again, which took 3 s; 3 were not measured again, as this went on from the start; 1 could not "

@@ -74,7 +74,7 @@ def caution_words(found: Caution) -> str:
 
 def _disturbed_words(found: Disturbance) -> str:
     told = []
-    if found.set_aside or not found.kept:
+    if found.set_aside:
         told.append(
             f"{_were(found.set_aside)} set aside and measured again, which took {found.seconds:.0f} s"
         )
