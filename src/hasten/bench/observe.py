@@ -120,8 +120,8 @@ def _observed(
             watched = [*worker.history, *over.ended.steps][1 + warmup_steps :]
             seen = replace(over.ended.observation, rest=over.ended.rest)
             trials.evaluations = seen.steps_are_evaluations
-    by_mean = any(loader.workers for loader in seen.training_loaders)
-    rhythm = replace(rhythm_of(watched, in_all), by_mean=by_mean)
+    bursts = max((loader.workers for loader in seen.training_loaders), default=0)
+    rhythm = replace(rhythm_of(watched, in_all), bursts=bursts)
     if seen.run is not None:
         run = seen.run
         epoch = replace(rhythm, epoch_steps=run.epoch_steps, epoch_seen=run.epoch_seen)

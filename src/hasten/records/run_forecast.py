@@ -18,7 +18,7 @@ class Span:
 @dataclass(frozen=True)
 class SeenProcess:
     """What one process of a confirmation reported. ``start_seconds``: from its start to its first step's end,
-    without techniques' set-up; ``step_seconds``: the mean of its timed steps, ``uneven`` times their median.
+    without techniques' set-up; ``step_seconds``: the mean of its timed steps, ``uneven`` times the usual one.
     ``lead_seconds``: how much longer the steps between the first and those took, without set-up: caches fill,
     kernels are chosen; and what came once. Below 0 if they were faster. ``steps``: taken in all. ``samples``
     of its usual step, and ``data_seconds`` that this waits for them; None if unknown. ``shared_seconds``: the

@@ -90,7 +90,7 @@ class Trial:
     method: str  # "live", "pairs", "stretches", "scripted"
     log_ratios: tuple[float, ...]
     ratio: Ratio | None
-    step_seconds_a: float | None  # medians; over whole stretches, with everything in them
+    step_seconds_a: float | None  # of the usual step; over whole stretches, with everything in them
     step_seconds_b: float | None
     seconds: float  # what the trial itself took, wall clock
     setup_seconds: float = 0.0  # paid once by b before timing: filling a cache, compiling

@@ -141,7 +141,7 @@ class Comparisons:
         """
         trial = self._compared(name, a, b, seconds)
         if trial.too_late and self.affords(a, b):
-            return self._compared(name, a, b, seconds)
+            return self._compared(name, a, b, max(0.0, seconds - trial.seconds))
         return trial
 
     def _compared(self, name: str, a: Plan, b: Plan, seconds: float) -> Trial:

@@ -84,7 +84,7 @@ class Measured:
         return self.own_start + max(0.0, _own(self.planned) - _own(self.plain))
 
     def ratio_of_means(self) -> Ratio:
-        """Like the claim, but for mean steps, which a run takes: the claim is for median ones."""
+        """Like the claim, but for mean steps, which a run takes: the claim is for usual ones."""
         plain, planned = (fmean(math.log(one.uneven) for one in side) for side in (self.plain, self.planned))
         times, ratio = math.exp(planned - plain), self.ratio
         return replace(ratio, value=ratio.value * times, low=ratio.low * times, high=ratio.high * times)

@@ -53,7 +53,7 @@ def test_steps_that_wait_for_loader_workers_now_and_then_count_as_they_are(
     """Most found their batch ready: a plan of 1.6 times the speed was told to have 2.1 times."""
     (name,) = plan.techniques
     trials = PaperTrials(in_turn={name: (0.4, 0.4, 0.4, 1.3, 1.0)})
-    trial = bench_over(trials, replace(RHYTHM, by_mean=by_mean)).compare(BASELINE, plan, 4)
+    trial = bench_over(trials, replace(RHYTHM, bursts=int(by_mean))).compare(BASELINE, plan, 4)
     assert trial.ratio is not None
     assert trial.ratio.value == pytest.approx(ratio)
     assert trial.processes_b[0].step_seconds == pytest.approx(0.007)

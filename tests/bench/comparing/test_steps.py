@@ -48,15 +48,40 @@ def test_a_forward_pass_without_gradients_in_every_step_is_regular() -> None:
     ]
 
 
+WORKERS = replace(PLAIN, bursts=2)
+
+
 def test_what_waits_for_worker_processes_is_timed_by_its_mean() -> None:
-    """Of which one that takes ten times as long counts as four times."""
-    steps = [step(seconds) for seconds in (0.5, 0.02, 0.02, 0.08, 0.02, 0.2)]
-    usual, mean = measure(steps, PLAIN), measure(steps, replace(PLAIN, by_mean=True))
+    """What else takes ten times as long counts as four times."""
+    times = [(0.5, 0.0), (0.02, 0.0), (0.02, 0.0), (1.0, 0.98), (0.02, 0.0), (0.2, 0.0)]
+    steps = [step(seconds, shares={"data": waited / seconds}) for seconds, waited in times]
+    usual, mean = measure(steps, PLAIN), measure(steps, WORKERS)
     assert usual is not None
     assert mean is not None
-    assert (usual.step_seconds, mean.step_seconds) == pytest.approx((0.02, 0.044))
-    assert (usual.sample_seconds, mean.sample_seconds) == pytest.approx((0.02 / 8, 0.044 / 8))
-    assert usual.mean_seconds == mean.mean_seconds == pytest.approx(0.068)
+    assert (usual.step_seconds, mean.step_seconds) == pytest.approx((0.02, (4 * 0.02 + 0.98 + 0.08) / 5))
+    assert mean.sample_seconds == pytest.approx(mean.step_seconds / 8)
+    assert usual.mean_seconds == mean.mean_seconds == pytest.approx(1.26 / 5)
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("workers", [2, 4, 8])
+def test_a_plan_that_only_waits_longer_gains_nothing(workers: int) -> None:
+    """Each worker takes as long for a batch; in one step of as many, the training waits for all of them."""
+    rhythm, each = replace(PLAIN, bursts=workers), 0.1
+    blocks = []
+    for compute in (0.02, 0.01):
+        long = workers * each - (workers - 1) * compute
+        burst = [step(long, shares={"data": 1 - compute / long}), *[step(compute, shares={})] * (workers - 1)]
+        blocks.append(measure([step(), *burst * 2], rhythm))
+    plain, planned = blocks
+    assert plain is not None
+    assert planned is not None
+    assert plain.sample_seconds == pytest.approx(planned.sample_seconds) == pytest.approx(each / 8)
+
+
+def test_a_block_lasts_for_two_bursts_as_far_as_these_are_short() -> None:
+    assert replace(PLAIN, bursts=8, cycle_seconds=0.02).block_steps(4, 0, 1) == 1 + 16
+    assert replace(PLAIN, bursts=8, cycle_seconds=0.2).block_steps(4, 0, 1) == 1 + 10
 
 
 def test_a_passes_last_batches_can_be_left_out() -> None:
@@ -73,7 +98,8 @@ def test_a_passes_last_batches_can_be_left_out() -> None:
 def test_in_short_passes_they_stay(epoch: int | None, left_out: bool) -> None:
     schedule = Schedule.of(replace(PLAIN, epoch_steps=epoch))
     assert schedule.block == 11
-    assert schedule.leaves_out_last_batches is left_out
+    assert schedule.leaves_out_last_batches([step()] * 4 + [step(last_batches=True)]) is left_out
+    assert not schedule.leaves_out_last_batches([step()] * 3 + [step(last_batches=True)]), "they are many"
 
 
 def test_a_loader_begun_anew_in_every_step_is_regular() -> None:

@@ -265,6 +265,18 @@ COUNTED = {
                 if at >= steps:
                     break
         """,
+    "the first of two limits": """
+        at, trying = 0, False
+        while True:
+            step()
+            at += 1
+            if trying and at >= 3:
+                break
+            if at >= steps or trying:
+                break
+            if at >= 2 * steps:
+                break
+        """,
     "below a progress bar": """
         class Trainer:
             at = 0
@@ -301,7 +313,7 @@ COUNTED = {
 )
 def test_lengths_of_plain_objects_are_known(tmp_path: Path, header: str, turns: int) -> None:
     """As of texts that are cut into batches by hand."""
-    given = {"text": torch.zeros(51, 2), "array": np.zeros(40), "names": list("abcdefghij"), "math": math}
+    given = {"text": torch.zeros(51, 2), "array": np.zeros(40), "names": tuple("abcdefghij"), "math": math}
     found = seen(tmp_path, f"for epoch in range(2):\n    for {header}:\n        step()", **given)
     assert found[12] == [Loop(2, 1), Loop(turns, 12 - turns)]
 
@@ -351,12 +363,32 @@ def test_epochs_that_the_script_counts(tmp_path: Path) -> None:
         "        if n >= 50: break\n    at += 0.5",
         # to the end of the pass that comes to the limit
         "while n < 20:\n    for batch in loader:\n        step()\n        n += 1",
+        # epochs and steps limit it
+        "while at < 3:\n    for batch in loader:\n        step()\n        n += 1\n"
+        "        if n >= 1000: break\n    at += 1",
+        "while n < 1000 and at < 3:\n    for batch in loader:\n        step()\n        n += 1\n    at += 1",
+        # a condition that cannot be read
+        "while True:\n    step()\n    n += 1\n    if n >= 9 and zeros(1) is None: break\n"
+        "    if n == 20: break",
+        # it counts on
+        "for epoch in range(5):\n    while n < 9:\n        step()\n        n += 1",
+        "def train():\n    global n\n    while n < 9:\n        step()\n        n += 1\n"
+        "for epoch in range(5):\n    train()",
+        # it tries again where that failed
+        "while at < 3:\n    at += 1\n    try:\n        for n in range(12):\n            step()\n"
+        "        break\n    except ValueError:\n        pass",
+        "for at in range(3):\n    for n in range(12):\n        step()\n    break",
+        # texts of any length
+        "for text in (zeros(12), zeros(50)):\n    for n in range(text.size(0)):\n        step()",
+        "def train(text):\n    for n in range(len(text)):\n        step()\n"
+        "for epoch in range(2):\n    train(zeros(12 + epoch))",
     ],
 )
 def test_a_count_that_is_not_of_turns_alone_says_nothing(tmp_path: Path, source: str) -> None:
-    found = seen(tmp_path, source, n=0, at=0, reward=0)
+    found = seen(tmp_path, source, n=0, at=0, reward=0, zeros=torch.zeros)
     assert len(found) > 8
-    assert [planned_steps(one, taken, None, 0) for taken, one in enumerate(found, 1)] == [None] * len(found)
+    said = [planned_steps(one, taken, 6, (taken - 1) // 6) for taken, one in enumerate(found, 1)]
+    assert said == [None] * len(found)
 
 
 @pytest.mark.parametrize(("each", "planned"), [(1, 40), (2, 80), (5, 200)])

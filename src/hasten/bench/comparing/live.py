@@ -228,7 +228,8 @@ class LiveBench:
             comparison.proofs = proofs
         if disturbed:
             raise _Disturbed
-        block = measure(steps, comparison.timed, last_batches=not self._schedule.leaves_out_last_batches)
+        leaves_out = self._schedule.leaves_out_last_batches(worker.history)
+        block = measure(steps, comparison.timed, last_batches=not leaves_out)
         if block is not None and is_b:
             if not self._quiet.contended:  # other programs may make all short steps many times as long
                 comparison.give_up(block.step_seconds)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from statistics import fmean, median
 
 from ...errors import WorkerError
 from ...inside.techniques.catalog import changing, starts_after
@@ -204,8 +203,8 @@ class PairsBench:
             return Pair(
                 log_ratio=math.log(self._time(calm[b]) / self._time(calm[a])),
                 sample_seconds_b=self._time(calm[b]),
-                step_seconds_a=median(block.step_seconds for block in calm[a]),
-                step_seconds_b=median(block.step_seconds for block in calm[b]),
+                step_seconds_a=self._timed.usual([block.step_seconds for block in calm[a]]),
+                step_seconds_b=self._timed.usual([block.step_seconds for block in calm[b]]),
                 proofs=proofs,
                 lasting_seconds=max(0.0, lasting_seconds(proofs) - lasting_seconds(of_a)),
                 setups_seconds=sum(one.setup_seconds - one.spared_seconds for one in workers.values()),
@@ -218,8 +217,7 @@ class PairsBench:
         """Seconds a sample of one process."""
         if not blocks:
             raise MeasureFailed(TOO_FEW_REGULAR)
-        times = [block.sample_seconds for block in blocks]
-        return fmean(times) if self._timed.by_mean else median(times)
+        return self._timed.usual([block.sample_seconds for block in blocks])
 
     def _pair_took(self, seconds: float) -> None:
         """Called after each pair with its time, without set-ups and repeated measurements."""

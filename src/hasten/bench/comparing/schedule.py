@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...records.observation import Step
 from .abba_blocks import least
 from .steps import Rhythm
 
@@ -12,6 +14,7 @@ BLOCKS = 4  # of an ABBA block
 _TIMED_IF_SLOW = 1  # cycles of each block
 _SETTLING_CYCLES = 3  # untimed, the first time a worker trains under a plan; 1 if the script is very short
 _WARMUP_STEPS = 10
+_MOST_LAST = 0.2  # of all steps
 _BLOCKS_IN_EPOCH = 2  # ABBA blocks, at least, to leave out those at its end
 
 
@@ -41,14 +44,15 @@ class Schedule:
         """Of a worker that compares two plans."""
         return 1 + self.warmup + 2 * self.settling
 
-    @property
-    def leaves_out_last_batches(self) -> bool:
+    def leaves_out_last_batches(self, taken: Sequence[Step]) -> bool:
         """Whether blocks are timed without a pass's last batches, in which worker processes of a loader have
         nothing left to do: these steps may take half as long, and whose block they fall into is chance. Not
-        where passes are so short that hardly any block would be left.
+        where hardly any block would be left: passes are short, or many of the steps ``taken`` had such.
         """
-        epoch = self.rhythm.epoch_steps
-        return epoch is not None and epoch >= _BLOCKS_IN_EPOCH * BLOCKS * self.block
+        epoch, last = self.rhythm.epoch_steps, sum(step.last_batches for step in taken)
+        if epoch is None or epoch < _BLOCKS_IN_EPOCH * BLOCKS * self.block:
+            return False
+        return last <= _MOST_LAST * len(taken)
 
     @property
     def too_short(self) -> str:

@@ -35,7 +35,8 @@ _WARMUP_CYCLES, _WARMUP_IF_SLOW = 10, 3
 _WARMUP_SECONDS = 2.0  # are enough, if cycles are slow
 _LATE = 100  # steps that show what is usual by now
 _WARMUP_SHARE = 4  # of a script's steps, at most one in this many goes into warming up
-_MOST_TIMES = 4  # the median cycle: more in one cycle is a disturbance
+_BURSTS, _BURST_SECONDS = 2, 2.0  # in a block, as far as they fit into so many seconds
+_MOST_TIMES = 4  # the median cycle, apart from waiting for data: more in one cycle is a disturbance
 TOO_FEW_REGULAR = "too few regular steps to time: evaluations or new epochs fall into every block"
 
 
@@ -55,12 +56,20 @@ class Rhythm:
     epoch_steps: int | None = None  # that an epoch takes, if that is known
     epoch_seen: bool = False  # as those did that ended, not as the script's loader says
     planned_steps: int | None = None  # of the whole script, where its loops say so
-    by_mean: bool = False  # steps wait in bursts, for worker processes that make the batches: see ``measure``
+    bursts: int = 0  # worker processes that make the batches: one step in as many may have to wait
 
     @property
     def slow(self) -> bool:
         """Whether cycles take so long that few of them are enough."""
         return self.cycle_seconds >= _SLOW_SECONDS
+
+    @property
+    def by_mean(self) -> bool:
+        """Whether the usual step is the mean: see ``measure``."""
+        return self.bursts > 0
+
+    def usual(self, values: Sequence[float]) -> float:
+        return fmean(values) if self.by_mean else median(values)
 
     @property
     def has_epochs(self) -> bool:
@@ -94,7 +103,9 @@ class Rhythm:
         """
         least = self.fewer(_LEAST_CYCLES, if_slow)
         enough = min(least, _LEAST_IF_SHORT)
-        wanted = max(least, min(_MOST_CYCLES, math.ceil(BLOCK_SECONDS / self.cycle_seconds)))
+        of_bursts = min(_BURSTS * self.bursts, int(_BURST_SECONDS / self.cycle_seconds))
+        enough_seconds = max(math.ceil(BLOCK_SECONDS / self.cycle_seconds), of_bursts)
+        wanted = max(least, min(_MOST_CYCLES, enough_seconds))
         if self.steps_in_all is not None:
             wanted = min(wanted, (self.steps_in_all - untimed) // (blocks * self.cycle) - 1)
         return (1 + wanted) * self.cycle if wanted >= enough else 0
@@ -116,7 +127,8 @@ class Rhythm:
         """For comparing the two: if they differ in what a process sees of a batch, its size is not corrected
         for.
         """
-        found = replace(self, by_mean=self.by_mean or made_elsewhere(a) or made_elsewhere(b))
+        elsewhere = made_elsewhere(a) or made_elsewhere(b)
+        found = replace(self, bursts=max(self.bursts, int(elsewhere)))
         return replace(found, growth=NO_GROWTH) if batches_differ(a, b) else found
 
     def with_usual(self, other: Rhythm) -> Rhythm:
@@ -217,8 +229,9 @@ def measure(
     none with known samples: to compare per step instead would compare a different number.
 
     The usual cycle is the median, which one disturbed step does not change. Where worker processes make the
-    batches it is the mean: steps that find a batch ready take a third of those that have to wait, and a
-    median is one or the other. One that takes over four times the median counts as four times.
+    batches it is the mean: a step that finds its batch ready may take a fraction of one that has to wait, and
+    a median is one or the other. What a cycle takes apart from waiting for data counts as four times the
+    median's at most.
 
     The first ``discard`` cycles do not count: the step after a switch or a pause is special. Nor do, without
     ``last_batches``, those that have all processors to themselves because a pass is nearly over.
@@ -229,23 +242,33 @@ def measure(
         whole = [cycle for cycle in whole if not any(step.last_batches for step in cycle)]
     if len(whole) < rhythm.fewer(2, 1):
         return None
-    counted = [(c, count) for c in whole if (count := sum(map(rhythm.count, c)))]
+    seconds = _undisturbed(whole) if rhythm.by_mean else list(map(_seconds, whole))
+    counted = [
+        (took, c, count)
+        for took, c in zip(seconds, whole, strict=True)
+        if (count := sum(map(rhythm.count, c)))
+    ]
     per_unit = [
-        sum(s.seconds for s in c) / count / times
-        for c, count in counted
+        took / count / times
+        for took, c, count in counted
         if (times := rhythm.growth.times(c, rhythm.count)) is not None
     ]
     if not per_unit:
         return None
-    each = [fmean(step.seconds for step in cycle) for cycle in whole]
-    usual = _usual(each, rhythm.by_mean)
-    mean = fmean(each)
-    return Block(_usual(per_unit, rhythm.by_mean), usual, mean, uneven=mean / max(1e-9, usual))
+    step, mean = rhythm.usual(seconds) / rhythm.cycle, fmean(map(_seconds, whole)) / rhythm.cycle
+    return Block(rhythm.usual(per_unit), step, mean, uneven=mean / max(1e-9, step))
 
 
-def _usual(values: Sequence[float], by_mean: bool) -> float:
-    middle = median(values)
-    return fmean(min(value, _MOST_TIMES * middle) for value in values) if by_mean else middle
+def _seconds(cycle: Sequence[Step]) -> float:
+    return sum(step.seconds for step in cycle)
+
+
+def _undisturbed(cycles: Sequence[Sequence[Step]]) -> list[float]:
+    """Seconds of each, in which nothing but waiting for data counts more than four times as usual."""
+    waits = [sum(step.phases.get("data", 0.0) for step in cycle) for cycle in cycles]
+    others = [_seconds(cycle) - wait for cycle, wait in zip(cycles, waits, strict=True)]
+    most = _MOST_TIMES * median(others)
+    return [wait + min(other, most) for wait, other in zip(waits, others, strict=True)]
 
 
 def of_this_training(steps: Sequence[Step]) -> int:

@@ -260,7 +260,7 @@ class StretchBench(PairsBench):
         """Seconds per sample of their regular steps; None if there are too few."""
         blocks = [measure(steps, self._timed) for steps in stretches]
         times = [block.sample_seconds for block in blocks if block is not None]
-        return median(times) if times else None
+        return self._timed.usual(times) if times else None
 
     def _alone(self, plan: Plan, worker: Worker) -> list[Block]:
         return [self._block_of(self._stretch(worker, n)) for n in range(len(self._courses[plan].lengths))]

@@ -13,7 +13,7 @@ from statistics import fmean, median, pvariance
 
 from ...records.caution import Caution
 from ...records.observation import Observation
-from ...records.phases import step_seconds, usual_cycles
+from ...records.phases import timed_step_seconds, usual_cycles
 from ...records.trial import Trial
 from ...records.vitals import Vitals
 
@@ -107,6 +107,6 @@ def _between(low: Sequence[float], high: Sequence[float]) -> float:
 def _of_the_confirmation(observation: Observation, confirmation: Trial | None) -> Iterator[Caution]:
     if confirmation is None or confirmation.step_seconds_a is None or confirmation.parts:
         return  # over whole stretches, a step's time has evaluations and similar in it
-    slower = confirmation.step_seconds_a / step_seconds(observation)
+    slower = confirmation.step_seconds_a / timed_step_seconds(observation)
     if slower > _SLOWER:
         yield Caution("became slower", times=slower)

@@ -5,10 +5,10 @@ limit: ``while step < steps:``, or ``if step >= steps: break`` in a loop without
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
-from .loop_sources import is_left_early, trains_elsewhere
+from .loop_sources import is_always_left, is_left_early, sized, trains_elsewhere
 from .loops import Loop
 from .plain_values import Names, Unread, is_whole, value
 
@@ -24,6 +24,7 @@ _MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {
 class _Check:
     """A loop goes on while ``count`` is below ``limit`` or, ``inclusive``, is the limit. ``line``: of the
     statement that ``leaves`` it; 0 for the test of the loop itself, which comes first in each turn.
+    ``given``: what must hold, too, for it to leave.
     """
 
     count: ast.expr
@@ -31,6 +32,7 @@ class _Check:
     inclusive: bool
     line: int = 0
     leaves: ast.AST | None = None
+    given: tuple[ast.expr, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -41,28 +43,77 @@ class _Raise:
     line: int
 
 
-def counted_loop(loops: Sequence[ast.AST], line: int, names: Names, body: ast.AST) -> Loop:
-    """``loops``: a ``while``, and those within it around ``line``, in the function ``body``. The innermost
-    one counts its turns and is left by their count, so that all of them are as one. Raises Unread if nothing
-    of the kind is known of them.
+@dataclass(frozen=True)
+class Function:
+    """``line``: that it has come to; ``unsteady``: names of what may be as long as it happens to be."""
+
+    body: ast.AST
+    line: int
+    names: Names
+    unsteady: Set[str]
+
+
+def counted_loop(loops: Sequence[ast.AST], around: Sequence[ast.AST], within: Function) -> Loop:
+    """``loops``: a ``while`` and, perhaps, one in it, around the line that the function ``within`` has come
+    to; ``around``: those around them. The inner one counts its turns and is left by their count; two loops
+    are as one then. Raises Unread if nothing of the kind is known of them.
     """
     outer, inner = loops[0], loops[-1]
-    if not isinstance(outer, ast.While) or not isinstance(inner, (ast.For, ast.While)):
+    if not isinstance(outer, ast.While) or not isinstance(inner, (ast.For, ast.While)) or len(loops) > 2:
         raise Unread
-    stored = _stored(outer)
-    for check in _checks(inner):
-        count = ast.unparse(check.count)
-        raised = next((found for one in _each_turn(inner.body) if (found := _raised(one, count))), None)
-        if raised is None or stored.count(count) > 1:
-            continue
-        if any(ast.unparse(one) in stored for one in ast.walk(check.limit) if isinstance(one, ast.expr)):
-            continue
-        at, limit, begin = value(check.count, names), value(check.limit, names), _begin(body, outer, count)
-        if is_whole(at) and is_whole(limit):
-            turns, done = _turns(check, raised, line, at - begin, limit - begin)
-            early = any(is_left_early(one, but=check.leaves) for one in (outer, inner))
-            return Loop(turns, done, early, trains_elsewhere(outer, line), counted=True)
-    raise Unread
+    if any(map(is_always_left, loops)):
+        raise Unread
+    checks = [check for check in _checks(inner) if _raise_of(check, outer, inner) is not None]
+    limits = {(ast.unparse(check.count), ast.unparse(check.limit)) for check in checks}
+    others = [*_orders(outer), *(_orders(inner) if isinstance(inner, ast.While) else ())]
+    if any((ast.unparse(one.count), ast.unparse(one.limit)) not in limits for one in others):
+        raise Unread  # it may end by something else
+    found = [loop for check in checks if (loop := _read(check, loops, around, within)) is not None]
+    if not found:
+        raise Unread
+    return min(found, key=lambda loop: loop.turns)
+
+
+def _raise_of(check: _Check, outer: ast.While, inner: ast.For | ast.While) -> _Raise | None:
+    """What counts the turns of ``inner``, if nothing else sets the count."""
+    count = ast.unparse(check.count)
+    if _stored(outer).count(count) > 1:
+        return None
+    return next((found for one in _each_turn(inner.body) if (found := _raised(one, count))), None)
+
+
+def _read(
+    check: _Check, loops: Sequence[ast.AST], around: Sequence[ast.AST], within: Function
+) -> Loop | None:
+    """None if it never leaves the loop."""
+    outer, inner, line, names = loops[0], loops[-1], within.line, within.names
+    assert isinstance(outer, ast.While)
+    assert isinstance(inner, (ast.For, ast.While))
+    if not all(_holds(one, names) for one in check.given):
+        return None
+    changing = {name for loop in (outer, *around) for name in _stored(loop)}
+    used = {ast.unparse(one) for one in ast.walk(check.limit) if isinstance(one, ast.expr)}
+    if used & changing or sized(check.limit) & within.unsteady:
+        raise Unread
+    raised, count = _raise_of(check, outer, inner), ast.unparse(check.count)
+    assert raised is not None
+    at, limit, begin = value(check.count, names), value(check.limit, names), _begin(within.body, outer, count)
+    if not (is_whole(at) and is_whole(limit)):
+        raise Unread
+    turns, done = _turns(check, raised, line, at - begin, limit - begin)
+    early = any(is_left_early(one, but=check.leaves) for one in (outer, inner))
+    anew = count in _stored(around[-1] if around else within.body, but=outer)
+    return Loop(turns, done, early, trains_elsewhere(outer, line), counted=True, anew=anew)
+
+
+def _holds(test: ast.expr, names: Names) -> bool:
+    """A condition of a script's: ``limit is not None``, or a flag."""
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.IsNot):
+        return value(test.left, names) is not value(test.comparators[0], names)
+    found = value(test, names)
+    if not isinstance(found, bool | int):
+        raise Unread
+    return bool(found)
 
 
 def _turns(check: _Check, raised: _Raise, line: int, at: int, limit: int) -> tuple[int, int]:
@@ -81,20 +132,32 @@ def _turns(check: _Check, raised: _Raise, line: int, at: int, limit: int) -> tup
 def _checks(loop: ast.For | ast.While) -> Iterator[_Check]:
     """All comparisons that may end it."""
     if isinstance(loop, ast.While):
-        yield from (check for part in _parts(loop.test) for check in _read(part, (ast.Lt, ast.LtE)))
+        yield from _orders(loop)
     for one in _each_turn(loop.body):
         if isinstance(one, ast.If) and any(isinstance(last, (ast.Break, ast.Return)) for last in one.body):
-            for part in _parts(one.test):
-                yield from _read(part, (ast.GtE, ast.Gt), one)
+            parts = _parts(one.test, ast.And)
+            for part in parts:
+                given = tuple(other for other in parts if other is not part)
+                for either in _parts(part, ast.Or):
+                    yield from _compared(either, (ast.GtE, ast.Gt), one, given)
 
 
-def _parts(test: ast.expr) -> list[ast.expr]:
-    """Of ``a and b``."""
-    return test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+def _orders(loop: ast.While) -> Iterator[_Check]:
+    """Those in the test of the loop itself, all of which must hold for it to go on."""
+    for part in _parts(loop.test, ast.And):
+        yield from _compared(part, (ast.Lt, ast.LtE))
 
 
-def _read(
-    test: ast.expr, kinds: tuple[type[ast.cmpop], type[ast.cmpop]], leaves: ast.If | None = None
+def _parts(test: ast.expr, how: type[ast.boolop]) -> list[ast.expr]:
+    """Of ``a and b``, or of ``a or b``."""
+    return test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, how) else [test]
+
+
+def _compared(
+    test: ast.expr,
+    kinds: tuple[type[ast.cmpop], type[ast.cmpop]],
+    leaves: ast.If | None = None,
+    given: tuple[ast.expr, ...] = (),
 ) -> Iterator[_Check]:
     """``kinds``: to compare a count with a limit that it may not reach, and with one that it may."""
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
@@ -102,7 +165,7 @@ def _read(
     how, (right,) = type(test.ops[0]), test.comparators
     for count, kind, limit in ((test.left, how, right), (right, _MIRRORED.get(how), test.left)):
         if kind in kinds:
-            yield _Check(count, limit, kind is kinds[1], leaves.lineno if leaves else 0, leaves)
+            yield _Check(count, limit, kind is kinds[1], leaves.lineno if leaves else 0, leaves, given)
 
 
 def _raised(one: ast.stmt, count: str) -> _Raise | None:
@@ -143,7 +206,8 @@ def _each_turn(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
             yield from _each_turn(one.body)
 
 
-def _stored(loop: ast.AST) -> list[str]:
-    """What it sets, once for each place."""
-    nodes = (one for one in ast.walk(loop) if isinstance(getattr(one, "ctx", None), (ast.Store, ast.Del)))
-    return [ast.unparse(one) for one in nodes]
+def _stored(part: ast.AST, but: ast.AST | None = None) -> list[str]:
+    """What it sets, once for each place; ``but``: not counting those in here."""
+    without = set(map(id, ast.walk(but))) if but is not None else set()
+    nodes = (one for one in ast.walk(part) if isinstance(getattr(one, "ctx", None), (ast.Store, ast.Del)))
+    return [ast.unparse(one) for one in nodes if id(one) not in without]

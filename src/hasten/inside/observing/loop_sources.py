@@ -70,24 +70,63 @@ def _names_in(nodes: Sequence[ast.AST], context: type[ast.expr_context] = ast.ex
     return names | {f".{one.attr}" for one in found if isinstance(one, ast.Attribute)}
 
 
-def is_left_early(node: ast.For | ast.While, but: ast.AST | None = None) -> bool:
-    """Whether it may be left within a turn, by a comparison, such as of the steps with the most there may be.
-    A flag, as for trying a script out, counts as never set. ``but``: apart from this statement.
+def is_left_early(node: ast.AST, but: ast.AST | None = None) -> bool:
+    """Whether a loop may be left within a turn, by a comparison, such as of the steps with the most there may
+    be. A flag, as for trying a script out, counts as never set. ``but``: apart from this statement.
     """
-    todo: list[tuple[ast.AST, bool | None, bool]] = [(line, None, True) for line in node.body]
+    return any(compared is not False for compared in _exits(node, but))
+
+
+def is_always_left(node: ast.AST) -> bool:
+    """Whether a turn leaves the loop unless something fails, as when it only tries again."""
+    return None in _exits(node)
+
+
+def _exits(node: ast.AST, but: ast.AST | None = None) -> Iterator[bool | None]:
+    """For each statement that leaves the loop, whether a comparison decides: False for a flag, None for
+    nothing.
+    """
+    todo: list[tuple[ast.AST, bool | None, bool]] = [(line, None, True) for line in getattr(node, "body", ())]
     while todo:
         one, compared, own = todo.pop()
         if one is but:
             continue
-        leaves = isinstance(one, ast.Return) or (own and isinstance(one, ast.Break))
-        if leaves and compared is not False:
-            return True
+        if isinstance(one, ast.Return) or (own and isinstance(one, ast.Break)):
+            yield compared
         if isinstance(one, ast.If):
             compared = bool(compared) or any(isinstance(part, ast.Compare) for part in ast.walk(one.test))
+        elif isinstance(one, (ast.ExceptHandler, ast.Match)):
+            compared = True
         own = own and not isinstance(one, _Loops)
         if not isinstance(one, _Definitions):
             todo += [(part, compared, own) for part in ast.iter_child_nodes(one)]
-    return False
+
+
+def sized(expression: ast.expr) -> set[str]:
+    """The names in it of what ``len()``, ``size()`` or ``shape`` are asked of."""
+    asked = [
+        one
+        for one in ast.walk(expression)
+        if (isinstance(one, ast.Call) and called(one) in ("len", "size"))
+        or (isinstance(one, ast.Attribute) and one.attr == "shape")
+    ]
+    return _names_in(asked) - {"len", ".size", ".shape"}
+
+
+def unsteady_names(frame: FrameType) -> frozenset[str]:
+    """Names of what may be another thing, of another length, the next time: a function's own, and what is set
+    in loops anywhere in its file.
+    """
+    code = frame.f_code
+    own = () if code.co_name == "<module>" else (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
+    tree = _parsed("".join(linecache.getlines(code.co_filename, frame.f_globals)))
+    return frozenset(own) | (_set_in_loops(tree) if tree is not None else frozenset())
+
+
+@lru_cache(maxsize=16)
+def _set_in_loops(tree: ast.Module) -> frozenset[str]:
+    loops = [one for one in ast.walk(tree) if isinstance(one, _Loops)]
+    return frozenset(_names_in([part for loop in loops for part in loop.body], ast.Store))
 
 
 def trains_elsewhere(node: ast.For | ast.While, line: int) -> bool:

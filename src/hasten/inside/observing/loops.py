@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 @dataclass(frozen=True)
 class Loop:
     """It goes round ``turns`` times, of which ``done`` are over, unless it is left ``early``. ``elsewhere``:
-    a turn may have other steps, too. ``counted``: by the script.
+    a turn may have other steps, too. ``counted``: by the script, ``anew`` each time that it begins.
     """
 
     turns: int
@@ -17,6 +17,7 @@ class Loop:
     early: bool = False
     elsewhere: bool = False
     counted: bool = field(default=False, compare=False)
+    anew: bool = field(default=True, compare=False)
 
 
 LOADER, CUT, OTHER = "loader", "cut", "other"

@@ -17,7 +17,7 @@ from .loop_sources import called
 _AROUND = ("enumerate", "tqdm", "tqdm_notebook", "track", "progress_bar", "master_bar")  # yield what they get
 _REFERENCES = 3  # to a frame's copy of its variables: the frame's, ours, and that of whoever counts them
 _OWN: dict[str, Any] = {"len": len, "min": min, "max": max, "int": int}
-_CONTAINERS = (list, tuple, dict, set, str, range)
+_OF_ONE_LENGTH = (tuple, str, range)
 _PLAIN = tuple(kind.__getattribute__ for kind in (object, ModuleType, SimpleNamespace))
 Names = Mapping[str, Any]
 
@@ -111,7 +111,7 @@ def _computed(function: Callable[..., Any], given: Sequence[Any]) -> Any:
 
 
 def _length(one: Any) -> int:
-    if type(one) in _CONTAINERS:
+    if type(one) in _OF_ONE_LENGTH:
         return len(one)
     if _has_shape(one) and one.shape:
         return int(one.shape[0])

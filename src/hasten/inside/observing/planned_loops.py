@@ -20,12 +20,20 @@ from types import FrameType
 
 from ...records.whole_run import ENDLESS_STEPS
 from ..class_names import module_of
-from .counted_loops import counted_loop
-from .loop_sources import around_line, body_of, is_left_early, may_change, trains_elsewhere
+from .counted_loops import Function, counted_loop
+from .loop_sources import (
+    around_line,
+    body_of,
+    is_always_left,
+    is_left_early,
+    may_change,
+    sized,
+    trains_elsewhere,
+    unsteady_names,
+)
 from .loops import CUT, LOADER, OTHER, Around, Loop
 from .own_counts import own_count
 from .plain_values import (
-    Names,
     Unread,
     attribute,
     is_whole,
@@ -96,7 +104,15 @@ def loops_around(
         if not passed(frame):
             found[:0] = _loops_in(frame, loader, trainers, found)
         frame = frame.f_back
+    for place, loop in enumerate(found):
+        if _goes_on(loop) and any(not isinstance(one, Loop) or one.turns > 1 for one in found[:place]):
+            found[place] = OTHER
     return [CUT if _is_cut(loop, found[:place]) else loop for place, loop in enumerate(found)]
+
+
+def _goes_on(loop: Loop | str) -> bool:
+    """Whether its count goes on when it begins again: how often it goes round then is not known."""
+    return isinstance(loop, Loop) and not loop.anew
 
 
 def _is_cut(loop: Loop | str, around: Around) -> bool:
@@ -132,26 +148,29 @@ def _loops_in(
             if not known and OTHER not in counted and all(loop == OTHER for loop in inner):
                 inner.clear()  # those of the library, which cannot be read
             return [] if known else list(counted)
-        return _read(nodes, frame.f_lineno, names, body, loader)
+        function = Function(body, frame.f_lineno, names, unsteady_names(frame))
+        return _read(nodes, function, loader)
 
 
-def _read(nodes: list[ast.AST], line: int, names: Names, body: ast.AST, loader: type) -> list[Loop | str]:
+def _read(nodes: list[ast.AST], function: Function, loader: type) -> list[Loop | str]:
     """Loops of one function. Those that share one count are one."""
     found: list[Loop | str] = []
     for place, node in enumerate(nodes):
         with suppress(Unread):
-            return [*found, counted_loop(nodes[place:], line, names, body)]
+            return [*found, counted_loop(nodes[place:], nodes[:place], function)]
         try:
-            found.append(counted_loop([node], line, names, body))
+            found.append(counted_loop([node], nodes[:place], function))
         except Unread:
-            found.append(_loop(node, line, names, loader))
+            found.append(_loop(node, function, loader))
     return found
 
 
-def _loop(node: ast.AST, line: int, names: Names, loader: type) -> Loop | str:
-    if not isinstance(node, ast.For) or may_change(node):
+def _loop(node: ast.AST, function: Function, loader: type) -> Loop | str:
+    if not isinstance(node, ast.For) or may_change(node) or is_always_left(node):
         return OTHER
-    early = is_left_early(node)
+    if sized(node.iter) & function.unsteady:
+        return OTHER
+    early, names = is_left_early(node), function.names
     try:
         over, start = iterated(node.iter, names)
         while "tqdm" in module_of(type(over)):
@@ -167,5 +186,5 @@ def _loop(node: ast.AST, line: int, names: Names, loader: type) -> Loop | str:
         done = at - start if start is not None else over.index(at) if at in over else -1
     except Unread:
         return OTHER
-    elsewhere = trains_elsewhere(node, line)
+    elsewhere = trains_elsewhere(node, function.line)
     return Loop(len(over), done, early, elsewhere) if 0 <= done < len(over) else OTHER

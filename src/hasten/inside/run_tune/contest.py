@@ -84,13 +84,18 @@ def verdict_on(log_ratios: Sequence[float]) -> Verdict:
 
 
 def step_seconds(steps: Sequence[RawStep], cycle: int, usual: tuple[int, int]) -> float | None:
-    """Seconds of a step of this block: the median over its cycles of steps with the ``usual`` number of
-    evaluations and loaders' beginnings, and without set-up. None if fewer than two cycles are left.
+    """Seconds of a step of this block: the mean wait for data and, of what else its cycles took, the median.
+    Only cycles count whose steps have the ``usual`` number of evaluations and loaders' beginnings, and no
+    set-up. None if fewer than two are left.
     """
     whole = [steps[at : at + cycle] for at in range(0, len(steps) - cycle + 1, cycle)]
     regular = [
-        sum(step.seconds for step in one) / cycle
+        one
         for one in whole
         if all((s.evaluations, s.restarts) == usual and not s.set_up and not s.new_model for s in one)
     ]
-    return max(1e-9, median(regular)) if len(regular) >= 2 else None
+    if len(regular) < 2:
+        return None
+    waits = [sum(step.data for step in one) / cycle for one in regular]
+    others = [sum(step.seconds - step.data for step in one) / cycle for one in regular]
+    return max(1e-9, fmean(waits) + median(others))
