@@ -11,7 +11,7 @@ import pytest
 
 from hasten.bench.comparing.decisions import Effort
 from hasten.bench.comparing.quiet import Quiet
-from hasten.bench.comparing.steps import Rhythm
+from hasten.bench.comparing.steps import TOO_FEW_REGULAR, Rhythm
 from hasten.bench.script_bench import ScriptBench
 from hasten.bench.workers.limit import Limit
 from hasten.records.plan import BASELINE, Plan
@@ -67,6 +67,16 @@ def test_what_no_process_can_do_is_not_tried_in_new_ones() -> None:
         assert bench.method(BASELINE, LIVE) == "live"
 
 
+def test_what_would_fail_at_once_takes_no_time() -> None:
+    """Where no block of a running training can be timed, no budget is named for what would be compared so."""
+    trials = PaperTrials(evaluating=True)
+    with ScriptBench(trials.as_trials(), Rhythm(0, 0, cycle=2, cycle_seconds=0.02)) as bench:
+        assert bench.foreseen(BASELINE, LIVE) > 0.0
+        assert bench.compare(BASELINE, LIVE, 0.0).failure == TOO_FEW_REGULAR
+        assert bench.foreseen(BASELINE, LIVE) == 0.0
+        assert bench.foreseen(BASELINE, PROCESS) > 0.0
+
+
 # hasten is switched in such a process after its first checkpoint, which the script still holds
 HOLDS = """
     from ground import *
@@ -90,6 +100,18 @@ def test_a_script_that_holds_its_checkpoints_can_lie_channels_last(tmp_path: Pat
         assert (trial.method, trial.failure) == ("pairs", None)
         more = bench.compare(LAYOUT, LAYOUT.adding("fused_optimizer", {"form": "fused"}), 0.0)
         assert (more.method, more.failure) == ("live", None), "it is in force from the first step on"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="stops processes by signals")
+def test_what_was_on_when_a_checkpoint_was_saved_cannot_be_switched_off(tmp_path: Path) -> None:
+    """Its weights stay as they are: what is trained then is no plain training."""
+    with trials_for(tmp_path, HOLDS) as trials, trials.worker() as worker:
+        worker.wait_started()
+        assert worker.switch(LAYOUT) == ""
+        worker.steps(40)
+        for plan in (BASELINE, LIVE, BASELINE):
+            assert "channels_last: the script holds views of its weights" in worker.switch(plan)
+            worker.steps(1)
 
 
 def test_pairs_end_as_soon_as_they_are_clear() -> None:

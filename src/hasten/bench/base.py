@@ -103,9 +103,10 @@ def batches_ahead(plan: Plan) -> int:
     return sum(CATALOG[name].ahead(settings) for name, settings in plan.techniques.items())
 
 
-def made_elsewhere(plan: Plan) -> bool:
-    """Whether the plan has worker processes make batches."""
-    return any(CATALOG[name].batches_elsewhere for name in plan.techniques)
+def loader_workers(plan: Plan) -> int:
+    """Worker processes that the plan has make batches; 0 if it leaves that to the script."""
+    counts = (CATALOG[name].loader_workers(settings) for name, settings in plan.techniques.items())
+    return max(counts, default=0)
 
 
 def batches_differ(a: Plan, b: Plan) -> bool:

@@ -51,10 +51,12 @@ def step_seconds(observation: Observation) -> float:
     return median(sum(s.seconds for s in cycle) for cycle in cycles) / observation.cycle if cycles else 0.0
 
 
-def timed_step_seconds(observation: Observation) -> float:
-    """As comparisons time it: the mean where worker processes make the batches, which come in bursts."""
+def timed_step_seconds(observation: Observation, workers: int = 0) -> float:
+    """As comparisons time it: the mean where worker processes make the batches, which come in bursts.
+    ``workers``: of the plans that are compared.
+    """
     cycles = usual_cycles(observation.steps, observation.cycle)
-    if not cycles or not any(loader.workers for loader in observation.training_loaders):
+    if not cycles or not (workers or any(loader.workers for loader in observation.training_loaders)):
         return step_seconds(observation)
     return fmean(sum(s.seconds for s in cycle) for cycle in cycles) / observation.cycle
 

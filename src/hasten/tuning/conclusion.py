@@ -25,7 +25,7 @@ from ..records.conclusion import Conclusion
 from ..records.curve import ThreadCurve
 from ..records.facts import Facts
 from ..records.observation import Observation
-from ..records.phases import samples_per_step, step_seconds
+from ..records.phases import samples_per_step, timed_step_seconds
 from ..records.plan import BASELINE, Plan
 from ..records.reasons import WhyNot
 from ..records.result import START, Refused, Tried, TuneResult
@@ -121,7 +121,7 @@ def conclude(found: Found) -> TuneResult:
     guarded = verdict is not None and verdict.passed
     claimed = guarded and trial is not None and may_be_claimed(trial)
     unchecked = trial is None and verdict is not None and verdict.unchecked
-    seconds, samples = step_seconds(observation), samples_per_step(observation)
+    seconds, samples = timed_step_seconds(observation), samples_per_step(observation)
     ratio = stated(trial) if trial is not None and claimed else None
     plan = trial.b if trial is not None and claimed else BASELINE
     others = [row for row in found.refused if _still_refused(row, plan)]

@@ -13,7 +13,7 @@ from hasten.records.caution import Caution
 from hasten.records.plan import Plan
 from hasten.records.trial import Trial
 from hasten.records.vitals import Vitals
-from tests.bench.made_up import observation, step, trial
+from tests.bench.made_up import loader, observation, step, trial
 
 QUIET = Vitals(1000, 10_000, 100, 3, 50, 7, (1980,))
 
@@ -110,6 +110,16 @@ def test_a_machine_that_became_slower_is_told(seconds: float, told: bool) -> Non
     warnings = found(confirmation=confirmation)
     assert [warning.code for warning in warnings] == ["became slower"] * told
     assert all(warning.times == pytest.approx(2.0, rel=0.02) for warning in warnings)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_steps_that_wait_now_and_then_are_compared_by_what_they_are_timed_by(workers: int) -> None:
+    watched = observation(
+        steps=tuple(step(seconds) for seconds in [0.01, 0.01, 0.04] * 20), loaders=(loader(workers=workers),)
+    )
+    confirmation = trial((0.5,) * 4, Plan({"bf16": {}}), step_seconds_a=0.02)
+    told = [one.code for one in while_tuning(QUIET, QUIET, watched, confirmation)]
+    assert ("became slower" in told) is (not workers)
 
 
 def test_evaluations_within_stretches_are_no_slower_machine() -> None:

@@ -277,6 +277,18 @@ COUNTED = {
             if at >= 2 * steps:
                 break
         """,
+    "what may limit it does not": """
+        at, stop, most, trying = 0, None, -1, False
+        while True:
+            step()
+            at += 1
+            if stop and at >= stop:
+                break
+            if most > 0 and at >= most:
+                break
+            if not trying and at >= steps:
+                break
+        """,
     "below a progress bar": """
         class Trainer:
             at = 0
@@ -378,6 +390,26 @@ def test_epochs_that_the_script_counts(tmp_path: Path) -> None:
         "while at < 3:\n    at += 1\n    try:\n        for n in range(12):\n            step()\n"
         "        break\n    except ValueError:\n        pass",
         "for at in range(3):\n    for n in range(12):\n        step()\n    break",
+        "for fold in range(3):\n    for n in range(12):\n        step()\n    else:\n        break",
+        "for epoch in range(5):\n    while n < 9:\n        step()\n        n += 1\n    n += 1",
+        # games that end when they are over
+        "for game in range(9):\n    done, n = False, 0\n    while not done and n < 200:\n        step()\n"
+        "        n += 1\n        done = n % 7 == 6",
+        "for game in range(9):\n    for n in range(200):\n        step()\n        done = n % 7 == 6\n"
+        "        if done: break",
+        "while True:\n    step()\n    n += 1\n    done = n % 3 == 0\n    if n >= 20 and done: break",
+        # epochs end it, which the outer loop counts
+        "while True:\n    for batch in loader:\n        step()\n        n += 1\n        if n >= 1000: break\n"
+        "    at += 1\n    if at >= 3: break",
+        # each stage is longer
+        "for at in range(3):\n    turns = 12 * (at + 1)\n    for n in range(turns):\n        step()",
+        "def train(turns):\n    for n in range(turns):\n        step()\n"
+        "for at in range(3):\n    train(12 * (at + 1))",
+        "def train(turns):\n    n = 0\n    while n < turns:\n        step()\n        n += 1\n"
+        "for at in range(3):\n    train(12 * (at + 1))",
+        # another phase in each turn
+        "for at in range(3):\n    for n in range(12):\n        step()\n"
+        "    for n in range(12):\n        step()",
         # texts of any length
         "for text in (zeros(12), zeros(50)):\n    for n in range(text.size(0)):\n        step()",
         "def train(text):\n    for n in range(len(text)):\n        step()\n"
@@ -579,6 +611,40 @@ def test_one_function_for_training_and_evaluation_is_believed_once_an_epoch_is_o
     )
     assert planned_steps(found[3], 4, 6, 0) is None
     assert planned_steps(found[7], 8, 6, 1) == 24
+
+
+def test_a_way_out_of_two_loops_for_trying_out_is_no_reason_to_doubt(tmp_path: Path) -> None:
+    found = seen(
+        tmp_path,
+        """
+        debug = False
+        for epoch in range(3):
+            for batch in loader:
+                step()
+                if debug:
+                    break
+            else:
+                continue
+            break
+        """,
+    )
+    assert planned_steps(found[8], 9, 6, 1) == 18
+
+
+def test_turns_of_a_functions_own_number_are_believed_once_they_came_again(tmp_path: Path) -> None:
+    found = seen(
+        tmp_path,
+        """
+        def train(turns):
+            for n in range(turns):
+                step()
+
+        for epoch in range(3):
+            train(12)
+        """,
+    )
+    said = [planned_steps(one, taken, None, 0) for taken, one in enumerate(found, 1)]
+    assert said == [None] * 12 + [36] * 24
 
 
 def test_an_early_stop_of_the_outermost_loop_is_assumed_not_to_come(tmp_path: Path) -> None:

@@ -70,5 +70,11 @@ def test_what_fell_into_a_step_besides_does_not_count() -> None:
     assert step_seconds(steps[:2], 1, (0, 0)) is None
 
 
+def test_what_is_waited_for_now_and_then_counts_by_its_mean() -> None:
+    """A median would be of the steps that found their batch ready, or of the others."""
+    ready, late = made(0.01), made(0.07, data=0.06)
+    assert step_seconds([ready, ready, late] * 3, 1, (0, 0)) == pytest.approx(0.03)
+
+
 def test_steps_of_a_cycle_are_told_together() -> None:
     assert step_seconds([made(0.01), made(0.03)] * 3, 2, (0, 0)) == pytest.approx(0.02)

@@ -160,6 +160,9 @@ class Comparison:
             return False
         return is_clear(ratio) or known_well(ratio) or len(self.log_ratios) >= MOST_ABBA_BLOCKS
 
+    def _usual_step(self, blocks: Sequence[Block]) -> float | None:
+        return self.timed.usual([block.step_seconds for block in blocks]) if blocks else None
+
     def trial(self, a: Plan, b: Plan, seconds: float, failure: str | None) -> Trial:
         return Trial(
             a=a,
@@ -167,8 +170,8 @@ class Comparison:
             method="live",
             log_ratios=tuple(self.log_ratios),
             ratio=None if failure else robust_interval(self.log_ratios, "ABBA blocks"),
-            step_seconds_a=median(block.step_seconds for block in self.blocks_a) if self.blocks_a else None,
-            step_seconds_b=median(block.step_seconds for block in self.blocks_b) if self.blocks_b else None,
+            step_seconds_a=self._usual_step(self.blocks_a),
+            step_seconds_b=self._usual_step(self.blocks_b),
             seconds=seconds,
             setup_seconds=max(0.0, _setup(self._setups_b) - _setup(self._setups_a)),
             proofs=self.proofs,

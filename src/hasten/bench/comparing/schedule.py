@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...records.observation import Step
 from .abba_blocks import least
 from .steps import Rhythm
 
@@ -14,7 +12,8 @@ BLOCKS = 4  # of an ABBA block
 _TIMED_IF_SLOW = 1  # cycles of each block
 _SETTLING_CYCLES = 3  # untimed, the first time a worker trains under a plan; 1 if the script is very short
 _WARMUP_STEPS = 10
-_MOST_LAST = 0.2  # of all steps
+AHEAD = 2  # batches that each worker makes ahead, unless the script says otherwise
+_LEAST_TIMES = 5  # times the last batches, that a pass has
 _BLOCKS_IN_EPOCH = 2  # ABBA blocks, at least, to leave out those at its end
 
 
@@ -44,15 +43,14 @@ class Schedule:
         """Of a worker that compares two plans."""
         return 1 + self.warmup + 2 * self.settling
 
-    def leaves_out_last_batches(self, taken: Sequence[Step]) -> bool:
+    @property
+    def leaves_out_last_batches(self) -> bool:
         """Whether blocks are timed without a pass's last batches, in which worker processes of a loader have
         nothing left to do: these steps may take half as long, and whose block they fall into is chance. Not
-        where hardly any block would be left: passes are short, or many of the steps ``taken`` had such.
+        where hardly any block would be left: in short passes, or where many workers make batches ahead.
         """
-        epoch, last = self.rhythm.epoch_steps, sum(step.last_batches for step in taken)
-        if epoch is None or epoch < _BLOCKS_IN_EPOCH * BLOCKS * self.block:
-            return False
-        return last <= _MOST_LAST * len(taken)
+        epoch, last = self.rhythm.epoch_steps, AHEAD * self.rhythm.bursts
+        return epoch is not None and epoch >= max(_BLOCKS_IN_EPOCH * BLOCKS * self.block, _LEAST_TIMES * last)
 
     @property
     def too_short(self) -> str:

@@ -14,7 +14,7 @@ from ...inside.observing.cycles import cycle_length
 from ...records.observation import Step
 from ...records.phases import usual_cycles
 from ...records.plan import Plan
-from ..base import batches_differ, made_elsewhere
+from ..base import batches_differ, loader_workers
 from .unequal import NO_GROWTH, Count, Growth, growth_of
 
 LOADED, GONE_THROUGH, STEPS = "samples from loaders", "samples through modules", "steps"
@@ -127,8 +127,7 @@ class Rhythm:
         """For comparing the two: if they differ in what a process sees of a batch, its size is not corrected
         for.
         """
-        elsewhere = made_elsewhere(a) or made_elsewhere(b)
-        found = replace(self, bursts=max(self.bursts, int(elsewhere)))
+        found = replace(self, bursts=max(self.bursts, loader_workers(a), loader_workers(b)))
         return replace(found, growth=NO_GROWTH) if batches_differ(a, b) else found
 
     def with_usual(self, other: Rhythm) -> Rhythm:

@@ -16,6 +16,7 @@ from ...records.observation import Observation
 from ...records.phases import timed_step_seconds, usual_cycles
 from ...records.trial import Trial
 from ...records.vitals import Vitals
+from ..base import loader_workers
 
 _BUSY_SHARE = 0.2
 _STOPPED_SHARE = 0.05  # of the quota's periods
@@ -107,6 +108,6 @@ def _between(low: Sequence[float], high: Sequence[float]) -> float:
 def _of_the_confirmation(observation: Observation, confirmation: Trial | None) -> Iterator[Caution]:
     if confirmation is None or confirmation.step_seconds_a is None or confirmation.parts:
         return  # over whole stretches, a step's time has evaluations and similar in it
-    slower = confirmation.step_seconds_a / timed_step_seconds(observation)
+    slower = confirmation.step_seconds_a / timed_step_seconds(observation, loader_workers(confirmation.b))
     if slower > _SLOWER:
         yield Caution("became slower", times=slower)

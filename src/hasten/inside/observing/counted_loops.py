@@ -5,8 +5,10 @@ limit: ``while step < steps:``, or ``if step >= steps: break`` in a loop without
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
+import operator
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Any
 
 from .loop_sources import is_always_left, is_left_early, sized, trains_elsewhere
 from .loops import Loop
@@ -64,14 +66,32 @@ def counted_loop(loops: Sequence[ast.AST], around: Sequence[ast.AST], within: Fu
     if any(map(is_always_left, loops)):
         raise Unread
     checks = [check for check in _checks(inner) if _raise_of(check, outer, inner) is not None]
-    limits = {(ast.unparse(check.count), ast.unparse(check.limit)) for check in checks}
-    others = [*_orders(outer), *(_orders(inner) if isinstance(inner, ast.While) else ())]
-    if any((ast.unparse(one.count), ast.unparse(one.limit)) not in limits for one in others):
+    known = {_shown(check) for check in checks}
+    if any(_shown(check) not in known for loop in (outer, inner) for check in _orders(loop)):
         raise Unread  # it may end by something else
-    found = [loop for check in checks if (loop := _read(check, loops, around, within)) is not None]
+    found, unsure = list[Loop](), not all(_is_known(part, known) for part in _parts(outer.test, ast.And))
+    for check in checks:
+        if outer is not inner and is_left_early(outer, but=check.leaves):
+            raise Unread
+        try:
+            if (loop := _read(check, loops, around, within)) is not None:
+                found.append(loop)
+        except Unread:
+            unsure = True
     if not found:
         raise Unread
-    return min(found, key=lambda loop: loop.turns)
+    first = min(found, key=lambda loop: loop.turns)
+    return replace(first, early=first.early or unsure)
+
+
+def _shown(check: _Check) -> tuple[str, str]:
+    return ast.unparse(check.count), ast.unparse(check.limit)
+
+
+def _is_known(part: ast.expr, known: Set[tuple[str, str]]) -> bool:
+    """Whether a part of a loop's test is true, or one of these comparisons."""
+    of_count = any(_shown(check) in known for check in _compared(part, (ast.Lt, ast.LtE)))
+    return of_count or (isinstance(part, ast.Constant) and bool(part.value))
 
 
 def _raise_of(check: _Check, outer: ast.While, inner: ast.For | ast.While) -> _Raise | None:
@@ -89,12 +109,17 @@ def _read(
     outer, inner, line, names = loops[0], loops[-1], within.line, within.names
     assert isinstance(outer, ast.While)
     assert isinstance(inner, (ast.For, ast.While))
-    if not all(_holds(one, names) for one in check.given):
-        return None
     changing = {name for loop in (outer, *around) for name in _stored(loop)}
-    used = {ast.unparse(one) for one in ast.walk(check.limit) if isinstance(one, ast.expr)}
+    used = {
+        ast.unparse(one)
+        for part in (check.limit, *check.given)
+        for one in ast.walk(part)
+        if isinstance(one, ast.expr)
+    }
     if used & changing or sized(check.limit) & within.unsteady:
         raise Unread
+    if not all(_holds(one, names) for one in check.given):
+        return None
     raised, count = _raise_of(check, outer, inner), ast.unparse(check.count)
     assert raised is not None
     at, limit, begin = value(check.count, names), value(check.limit, names), _begin(within.body, outer, count)
@@ -102,16 +127,38 @@ def _read(
         raise Unread
     turns, done = _turns(check, raised, line, at - begin, limit - begin)
     early = any(is_left_early(one, but=check.leaves) for one in (outer, inner))
-    anew = count in _stored(around[-1] if around else within.body, but=outer)
-    return Loop(turns, done, early, trains_elsewhere(outer, line), counted=True, anew=anew)
+    anew, sure = (
+        _is_set_before(outer, around[-1] if around else within.body, count),
+        not used & within.unsteady,
+    )
+    elsewhere = trains_elsewhere(outer, line)
+    return Loop(turns, done, early, elsewhere, counted=True, anew=anew, sure=sure)
+
+
+_COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
 
 
 def _holds(test: ast.expr, names: Names) -> bool:
-    """A condition of a script's: ``limit is not None``, or a flag."""
-    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.IsNot):
-        return value(test.left, names) is not value(test.comparators[0], names)
+    """A condition of a script's: ``limit is not None``, ``limit > 0``, ``not trying``."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return not _holds(test.operand, names)
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and type(test.ops[0]) in _COMPARED:
+        left, right = value(test.left, names), value(test.comparators[0], names)
+        by_identity = isinstance(test.ops[0], (ast.Is, ast.IsNot))
+        if by_identity or (is_whole(left) and is_whole(right)):
+            return _COMPARED[type(test.ops[0])](left, right)
+        raise Unread
     found = value(test, names)
-    if not isinstance(found, bool | int):
+    if found is not None and not isinstance(found, int):
         raise Unread
     return bool(found)
 
@@ -131,8 +178,7 @@ def _turns(check: _Check, raised: _Raise, line: int, at: int, limit: int) -> tup
 
 def _checks(loop: ast.For | ast.While) -> Iterator[_Check]:
     """All comparisons that may end it."""
-    if isinstance(loop, ast.While):
-        yield from _orders(loop)
+    yield from _orders(loop)
     for one in _each_turn(loop.body):
         if isinstance(one, ast.If) and any(isinstance(last, (ast.Break, ast.Return)) for last in one.body):
             parts = _parts(one.test, ast.And)
@@ -142,9 +188,9 @@ def _checks(loop: ast.For | ast.While) -> Iterator[_Check]:
                     yield from _compared(either, (ast.GtE, ast.Gt), one, given)
 
 
-def _orders(loop: ast.While) -> Iterator[_Check]:
+def _orders(loop: ast.For | ast.While) -> Iterator[_Check]:
     """Those in the test of the loop itself, all of which must hold for it to go on."""
-    for part in _parts(loop.test, ast.And):
+    for part in _parts(loop.test, ast.And) if isinstance(loop, ast.While) else ():
         yield from _compared(part, (ast.Lt, ast.LtE))
 
 
@@ -206,8 +252,20 @@ def _each_turn(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
             yield from _each_turn(one.body)
 
 
-def _stored(part: ast.AST, but: ast.AST | None = None) -> list[str]:
-    """What it sets, once for each place; ``but``: not counting those in here."""
-    without = set(map(id, ast.walk(but))) if but is not None else set()
-    nodes = (one for one in ast.walk(part) if isinstance(getattr(one, "ctx", None), (ast.Store, ast.Del)))
-    return [ast.unparse(one) for one in nodes if id(one) not in without]
+def _is_set_before(loop: ast.AST, part: ast.AST, count: str) -> bool:
+    """Whether ``part`` sets it, and does not only raise it, before it comes to the loop."""
+    raised = {id(one.target) for one in ast.walk(part) if isinstance(one, ast.AugAssign)}
+    first = getattr(loop, "lineno", 0)
+    return any(
+        ast.unparse(one) == count and id(one) not in raised and getattr(one, "lineno", first) < first
+        for one in _set_in(part)
+    )
+
+
+def _stored(part: ast.AST) -> list[str]:
+    """What it sets, once for each place."""
+    return [ast.unparse(one) for one in _set_in(part)]
+
+
+def _set_in(part: ast.AST) -> Iterator[ast.AST]:
+    return (one for one in ast.walk(part) if isinstance(getattr(one, "ctx", None), (ast.Store, ast.Del)))

@@ -72,21 +72,28 @@ def _names_in(nodes: Sequence[ast.AST], context: type[ast.expr_context] = ast.ex
 
 def is_left_early(node: ast.AST, but: ast.AST | None = None) -> bool:
     """Whether a loop may be left within a turn, by a comparison, such as of the steps with the most there may
-    be. A flag, as for trying a script out, counts as never set. ``but``: apart from this statement.
+    be, or by what the loop itself sets. A flag, as for trying a script out, counts as never set. ``but``:
+    apart from this statement.
     """
     return any(compared is not False for compared in _exits(node, but))
 
 
 def is_always_left(node: ast.AST) -> bool:
-    """Whether a turn leaves the loop unless something fails, as when it only tries again."""
-    return None in _exits(node)
+    """Whether a turn leaves the loop unless something fails, as when it only tries again. After an inner loop
+    that goes on to the next turn where it ends by itself, ``break`` is for where it does not.
+    """
+    inner = (one for one in ast.walk(node) if isinstance(one, _Loops) and one is not node)
+    goes_on = any(isinstance(last, ast.Continue) for one in inner for last in one.orelse)
+    return not goes_on and None in _exits(node)
 
 
 def _exits(node: ast.AST, but: ast.AST | None = None) -> Iterator[bool | None]:
-    """For each statement that leaves the loop, whether a comparison decides: False for a flag, None for
-    nothing.
+    """For each statement that leaves the loop, whether a comparison decides, or what the loop sets: False for
+    a flag, None for nothing.
     """
-    todo: list[tuple[ast.AST, bool | None, bool]] = [(line, None, True) for line in getattr(node, "body", ())]
+    body = list(getattr(node, "body", ()))
+    set_here = _names_in(body, ast.Store)
+    todo: list[tuple[ast.AST, bool | None, bool]] = [(line, None, True) for line in body]
     while todo:
         one, compared, own = todo.pop()
         if one is but:
@@ -94,12 +101,21 @@ def _exits(node: ast.AST, but: ast.AST | None = None) -> Iterator[bool | None]:
         if isinstance(one, ast.Return) or (own and isinstance(one, ast.Break)):
             yield compared
         if isinstance(one, ast.If):
-            compared = bool(compared) or any(isinstance(part, ast.Compare) for part in ast.walk(one.test))
+            decides = any(isinstance(part, ast.Compare) for part in ast.walk(one.test))
+            compared = bool(compared) or decides or bool(_names_in([one.test]) & set_here)
         elif isinstance(one, (ast.ExceptHandler, ast.Match)):
             compared = True
-        own = own and not isinstance(one, _Loops)
-        if not isinstance(one, _Definitions):
+        if isinstance(one, _Loops):
+            otherwise = True if any(True for _ in _exits(one)) else compared
+            todo += [(part, otherwise, own) for part in one.orelse]
+            todo += [(part, compared, False) for part in one.body]
+        elif not isinstance(one, _Definitions):
             todo += [(part, compared, own) for part in ast.iter_child_nodes(one)]
+
+
+def named(expression: ast.expr) -> set[str]:
+    """All names in it, and those of attributes with a dot."""
+    return _names_in([expression])
 
 
 def sized(expression: ast.expr) -> set[str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 class Loop:
     """It goes round ``turns`` times, of which ``done`` are over, unless it is left ``early``. ``elsewhere``:
     a turn may have other steps, too. ``counted``: by the script, ``anew`` each time that it begins.
+    ``sure``: that it will go round as often the next time.
     """
 
     turns: int
@@ -18,6 +19,7 @@ class Loop:
     elsewhere: bool = False
     counted: bool = field(default=False, compare=False)
     anew: bool = field(default=True, compare=False)
+    sure: bool = field(default=True, compare=False)
 
 
 LOADER, CUT, OTHER = "loader", "cut", "other"

@@ -13,8 +13,9 @@ It is what the script means to do: a training may end before, and another may fo
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from math import prod
 from types import FrameType
 
@@ -27,6 +28,7 @@ from .loop_sources import (
     is_always_left,
     is_left_early,
     may_change,
+    named,
     sized,
     trains_elsewhere,
     unsteady_names,
@@ -75,7 +77,10 @@ def _steps_of(
         done = done * loop.turns + loop.done
     all_read, begun = read == len(around), done + 1
     several = all_read and begun >= _MANY_TURNS and taken % begun == 0
-    if taken and begun >= _LEAST_TURNS and (taken == begun or several):
+    if not all(map(_is_sure, accumulate([[loop] for loop in loops]))):
+        return None
+    others = all_read and any(loop.elsewhere for loop in loops)
+    if taken and begun >= _LEAST_TURNS and (taken == begun or several) and not others:
         return turns * taken // begun
     innermost = read == len(around) - 1  # and not one around epochs
     known = left_early and innermost and epochs >= _LEAST_LEFT
@@ -84,6 +89,12 @@ def _steps_of(
     if not done and (around[read] == OTHER or any(loop.elsewhere for loop in loops)):
         return None
     return turns * epoch_steps if _agree(taken, done, epoch_steps) else None
+
+
+def _is_sure(loops: Sequence[Loop]) -> bool:
+    """Whether the innermost will go round as often in all turns of the others, or once did in one of them."""
+    *outer, last = loops
+    return last.sure or all(loop.turns == 1 or loop.done for loop in outer)
 
 
 def _agree(taken: int, done: int, epoch_steps: int) -> bool:
@@ -187,4 +198,6 @@ def _loop(node: ast.AST, function: Function, loader: type) -> Loop | str:
     except Unread:
         return OTHER
     elsewhere = trains_elsewhere(node, function.line)
-    return Loop(len(over), done, early, elsewhere) if 0 <= done < len(over) else OTHER
+    if not 0 <= done < len(over):
+        return OTHER
+    return Loop(len(over), done, early, elsewhere, sure=not named(node.iter) & function.unsteady)

@@ -74,7 +74,6 @@ class Technique:
     needs_samples: ClassVar[bool] = False  # ``install`` must know the data set that is trained on
     from_second: ClassVar[bool] = False  # it acts from the second occurrence of its part on
     may_come_too_late: ClassVar[bool] = False  # a script may come to hold what rules it out, after its start
-    batches_elsewhere: ClassVar[bool] = False  # worker processes make the batches
     restarts: ClassVar[bool] = False  # a run under it goes on exactly from a checkpoint of ``--checkpoint``
 
     @classmethod
@@ -144,6 +143,11 @@ class Technique:
     @classmethod
     def ahead(cls, settings: Settings) -> int:
         """Batches that may be ready after a pause: the steps that use them are not timed."""
+        return 0
+
+    @classmethod
+    def loader_workers(cls, settings: Settings) -> int:
+        """Worker processes that make the batches under these settings; 0 if the script's own do, or none."""
         return 0
 
     @classmethod

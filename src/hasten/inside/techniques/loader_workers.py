@@ -65,7 +65,6 @@ class LoaderWorkers(Technique):
     risk = "exact"
     scope = "process"
     restarts = True
-    batches_elsewhere = True
     phases = ("data",)
     conflicts = conflicting(
         dataset_in_ram="it serves the training process alone",
@@ -89,6 +88,10 @@ class LoaderWorkers(Technique):
         if machine.system == "Linux":
             return []
         return [f"on {machine.system} worker processes import the script again, which may not be made for it"]
+
+    @classmethod
+    def loader_workers(cls, settings: Settings) -> int:
+        return int(settings["count"])
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
