@@ -76,11 +76,12 @@ def _steps_of(
     for loop in loops:
         done = done * loop.turns + loop.done
     all_read, begun = read == len(around), done + 1
-    several = all_read and begun >= _MANY_TURNS and taken % begun == 0
+    others = [loop for loop in loops[:-1] if loop.elsewhere]  # each of whose turns may train in two places
+    several = all_read and begun >= _MANY_TURNS and taken % begun == 0 and not others
     if not all(map(_is_sure, accumulate([[loop] for loop in loops]))):
         return None
-    others = all_read and any(loop.elsewhere for loop in loops)
-    if taken and begun >= _LEAST_TURNS and (taken == begun or several) and not others:
+    alone = all(loop.done for loop in others)
+    if taken and begun >= _LEAST_TURNS and ((taken == begun and alone) or several):
         return turns * taken // begun
     innermost = read == len(around) - 1  # and not one around epochs
     known = left_early and innermost and epochs >= _LEAST_LEFT
