@@ -265,6 +265,18 @@ COUNTED = {
                 if at >= steps:
                     break
         """,
+    "gradients that are added up before a step": """
+        at, only_evaluates = 0, False
+        while True:
+            if at == 0 and only_evaluates:
+                break
+            for part in range(2):
+                loss.backward()
+            step()
+            at += 1
+            if at > steps - 1:
+                break
+        """,
     "the first of two limits": """
         at, trying = 0, False
         while True:
@@ -332,7 +344,8 @@ def test_lengths_of_plain_objects_are_known(tmp_path: Path, header: str, turns: 
 
 @pytest.mark.parametrize("source", COUNTED.values(), ids=COUNTED)
 def test_turns_that_the_script_counts(tmp_path: Path, source: str) -> None:
-    found = seen(tmp_path, source, steps=20, Config=Config, Progress=Progress)
+    loss = SimpleNamespace(backward=lambda: None)
+    found = seen(tmp_path, source, steps=20, loss=loss, Config=Config, Progress=Progress)
     assert len(found) == 20, "so many steps it takes"
     said = [planned_steps(one, taken, 6, (taken - 1) // 6) for taken, one in enumerate(found, 1)]
     assert set(said[9:]) == {20}
