@@ -36,6 +36,7 @@ class PaperTrials:
     idle: Sequence[str] = ()  # techniques of which they say otherwise
     paid: tuple[float, ...] = ()  # seconds by the n-th worker, for what lasts
     in_turn: Mapping[str, Sequence[float]] = field(default_factory=dict)  # times as long, by technique
+    ends: tuple[int, float] | None = None  # steps of a pass, and times as long as usual in its last 5 steps
     evaluating: bool = False  # an evaluation falls into every second step
     asks_from: int = 10**9  # from this step on most ask the network four times
     models_at: frozenset[int] = frozenset()  # steps, from 1, in which a model is called for the first time
@@ -166,6 +167,12 @@ class PaperWorker:
         new = self.trials.models_at
         steps = [replace(each, new_model=self.taken + n in new) for n, each in enumerate(steps, 1)]
         self.counts_anew = any(each.new_model for each in steps)
+        if ends := self.trials.ends:
+            steps = [
+                replace(each, seconds=each.seconds * factor, last_batches=factor != 1.0)
+                for n, each in enumerate(steps)
+                for factor in (ends[1] if (self.taken + n) % ends[0] >= ends[0] - 5 else 1.0,)
+            ]
         self.taken += done
         self.history += steps
         if done < count:

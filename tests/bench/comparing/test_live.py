@@ -381,6 +381,16 @@ def test_a_script_without_regular_cycles_fails_and_does_not_go_on_for_ever() -> 
     assert len(trials.log) == trained, "it was seen once, and takes minutes"
 
 
+@pytest.mark.parametrize(("pass_steps", "even"), [(100, True), (60, False)])
+def test_the_ends_of_passes_fall_into_no_block(pass_steps: int, even: bool) -> None:
+    """The loader's workers have nothing left to do then; in short passes nothing else would be left."""
+    trials = PaperTrials(effects={"bf16": 0.8}, ends=(pass_steps, 0.4))
+    rhythm = Rhythm(0, 0, cycle=1, cycle_seconds=0.01, epoch_steps=pass_steps, bursts=2)
+    trial = bench_over(trials, rhythm).compare(BASELINE, FAST, 0.0)
+    assert trial.failure is None
+    assert (trial.log_ratios == pytest.approx([math.log(0.8)] * len(trial.log_ratios))) is even
+
+
 def test_a_part_of_a_training_that_cannot_be_timed_says_nothing_of_a_new_process() -> None:
     """Which begins where blocks were timed before."""
     trials = PaperTrials(effects={"bf16": 0.8})

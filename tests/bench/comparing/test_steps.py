@@ -99,8 +99,12 @@ def test_in_short_passes_they_stay(epoch: int | None, left_out: bool) -> None:
     schedule = Schedule.of(replace(PLAIN, epoch_steps=epoch))
     assert schedule.block == 11
     assert schedule.leaves_out_last_batches is left_out
-    many = Schedule.of(replace(PLAIN, epoch_steps=epoch, bursts=9))
-    assert not many.leaves_out_last_batches, "18 of 88"
+
+
+@pytest.mark.parametrize(("workers", "left_out"), [(8, True), (16, False)])
+def test_where_many_workers_make_batches_ahead_they_stay(workers: int, left_out: bool) -> None:
+    rhythm = replace(PLAIN, cycle_seconds=0.5, epoch_steps=100, bursts=workers)
+    assert Schedule.of(rhythm).leaves_out_last_batches is left_out
 
 
 def test_a_loader_begun_anew_in_every_step_is_regular() -> None:

@@ -284,9 +284,9 @@ COUNTED = {
             at += 1
             if trying and at >= 3:
                 break
-            if at >= steps or trying:
-                break
             if at >= 2 * steps:
+                break
+            if at >= steps or trying:
                 break
         """,
     "what may limit it does not": """
@@ -373,6 +373,7 @@ def test_epochs_that_the_script_counts(tmp_path: Path) -> None:
     [
         # a patience, which a good epoch sets back
         "while at < 50:\n    at += 1\n    step()\n    if n % 3: at = 0\n    n += 1\n    if n == 20: break",
+        "while at < 50:\n    step()\n    at += 1\n    n += 1\n    if n == 15: at = 0\n    if n == 20: break",
         # counted now and then
         "while at < 50:\n    step()\n    n += 1\n    if n % 2: at += 1\n    if n == 20: break",
         # by what comes
@@ -405,6 +406,7 @@ def test_epochs_that_the_script_counts(tmp_path: Path) -> None:
         "for at in range(3):\n    for n in range(12):\n        step()\n    break",
         "for fold in range(3):\n    for n in range(12):\n        step()\n    else:\n        break",
         "for epoch in range(5):\n    while n < 9:\n        step()\n        n += 1\n    n += 1",
+        "for epoch in range(5):\n    n += 1\n    while n < 20:\n        step()\n        n += 1",
         # games that end when they are over
         "for game in range(9):\n    done, n = False, 0\n    while not done and n < 200:\n        step()\n"
         "        n += 1\n        done = n % 7 == 6",
@@ -493,7 +495,7 @@ def test_a_pass_that_cannot_be_read_counts_once_it_agrees() -> None:
         "for epoch in [1, 2, 3]:\n    step()\n    break",
         "for epoch in range(properties.epochs):\n    step()\n    break",
         "for epoch in range(len(properties)):\n    step()\n    break",
-        "len = count\nfor epoch in range(len([1])):\n    step()\n    break",
+        "len = count\nfor epoch in range(len((1,))):\n    step()\n    break",
         "for epoch in range(properties.size(0)):\n    step()\n    break",
         "for epoch in range(4):\n    epoch = 'first'\n    step()\n    break",
         "[step() for epoch in range(4)]",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .loop_sources import is_always_left, is_left_early, sized, trains_elsewhere
+from .loop_sources import is_always_left, is_left_early, trains_elsewhere
 from .loops import Loop
 from .plain_values import Names, Unread, is_whole, value
 
@@ -116,7 +116,7 @@ def _read(
         for one in ast.walk(part)
         if isinstance(one, ast.expr)
     }
-    if used & changing or sized(check.limit) & within.unsteady:
+    if used & changing:
         raise Unread
     if not all(_holds(one, names) for one in check.given):
         return None
@@ -132,7 +132,7 @@ def _read(
         not used & within.unsteady,
     )
     elsewhere = trains_elsewhere(outer, line)
-    return Loop(turns, done, early, elsewhere, counted=True, anew=anew, sure=sure)
+    return Loop(turns, done, early, elsewhere, anew=anew, sure=sure)
 
 
 _COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {

@@ -148,7 +148,7 @@ def watch_data(
                 waited = clock() - began
                 samples = loaders.batch_came(iterator, batch)
                 elements, source = elements_in(batch), kept.source_of(iterator)
-                observer.data_waited(waited, samples, elements, source, last=iterator in all_ordered)
+                observer.data_waited(waited, samples, elements, source, iterator in all_ordered)
                 for notice in on_batch:
                     notice(batch, iterator)
             except Exception as error:

@@ -118,17 +118,6 @@ def named(expression: ast.expr) -> set[str]:
     return _names_in([expression])
 
 
-def sized(expression: ast.expr) -> set[str]:
-    """The names in it of what ``len()``, ``size()`` or ``shape`` are asked of."""
-    asked = [
-        one
-        for one in ast.walk(expression)
-        if (isinstance(one, ast.Call) and called(one) in ("len", "size"))
-        or (isinstance(one, ast.Attribute) and one.attr == "shape")
-    ]
-    return _names_in(asked) - {"len", ".size", ".shape"}
-
-
 def unsteady_names(frame: FrameType) -> frozenset[str]:
     """Names of what may be another thing, of another length, the next time: a function's own, and what is set
     in loops anywhere in its file.

@@ -9,15 +9,14 @@ from dataclasses import dataclass, field
 @dataclass(frozen=True)
 class Loop:
     """It goes round ``turns`` times, of which ``done`` are over, unless it is left ``early``. ``elsewhere``:
-    a turn may have other steps, too. ``counted``: by the script, ``anew`` each time that it begins.
-    ``sure``: that it will go round as often the next time.
+    a turn may have other steps, too. ``anew``: what counts its turns begins with it. ``sure``: it will go
+    round as often the next time.
     """
 
     turns: int
     done: int
     early: bool = False
     elsewhere: bool = False
-    counted: bool = field(default=False, compare=False)
     anew: bool = field(default=True, compare=False)
     sure: bool = field(default=True, compare=False)
 

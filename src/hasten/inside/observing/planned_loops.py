@@ -29,7 +29,6 @@ from .loop_sources import (
     is_left_early,
     may_change,
     named,
-    sized,
     trains_elsewhere,
     unsteady_names,
 )
@@ -139,7 +138,7 @@ def _loops_in(
     frame: FrameType, loader: type, trainers: set[int], inner: list[Loop | str]
 ) -> list[Loop | str]:
     """Those of ``frame``. The ``inner`` ones go where a library counts all that it runs, unless the script
-    has some within its step: the library's own may count something else.
+    has some within its step.
     """
     if frame.f_code.co_name == "<lambda>":
         return []
@@ -156,7 +155,6 @@ def _loops_in(
         if (counted := own_count(trainer)) is not None:
             known = id(trainer) in trainers
             trainers.add(id(trainer))
-            inner[:] = [OTHER if isinstance(loop, Loop) and loop.counted else loop for loop in inner]
             if not known and OTHER not in counted and all(loop == OTHER for loop in inner):
                 inner.clear()  # those of the library, which cannot be read
             return [] if known else list(counted)
@@ -179,8 +177,6 @@ def _read(nodes: list[ast.AST], function: Function, loader: type) -> list[Loop |
 
 def _loop(node: ast.AST, function: Function, loader: type) -> Loop | str:
     if not isinstance(node, ast.For) or may_change(node) or is_always_left(node):
-        return OTHER
-    if sized(node.iter) & function.unsteady:
         return OTHER
     early, names = is_left_early(node), function.names
     try:
