@@ -391,6 +391,14 @@ def test_the_ends_of_passes_fall_into_no_block(pass_steps: int, even: bool) -> N
     assert (trial.log_ratios == pytest.approx([math.log(0.8)] * len(trial.log_ratios))) is even
 
 
+def test_where_a_process_has_only_ends_of_passes_these_are_timed() -> None:
+    """As of a second loader, of which workers make all batches ahead."""
+    rhythm = Rhythm(0, 0, cycle=1, cycle_seconds=0.01, epoch_steps=100, bursts=2)
+    trial = bench_over(PaperTrials(effects={"bf16": 0.8}, ends=(5, 0.9)), rhythm).compare(BASELINE, FAST, 0.0)
+    assert trial.failure is None
+    assert trial.log_ratios == pytest.approx([math.log(0.8)] * len(trial.log_ratios))
+
+
 def test_a_part_of_a_training_that_cannot_be_timed_says_nothing_of_a_new_process() -> None:
     """Which begins where blocks were timed before."""
     trials = PaperTrials(effects={"bf16": 0.8})

@@ -406,7 +406,7 @@ def test_epochs_that_the_script_counts(tmp_path: Path) -> None:
         "for at in range(3):\n    for n in range(12):\n        step()\n    break",
         "for fold in range(3):\n    for n in range(12):\n        step()\n    else:\n        break",
         "for epoch in range(5):\n    while n < 9:\n        step()\n        n += 1\n    n += 1",
-        "for epoch in range(5):\n    n += 1\n    while n < 20:\n        step()\n        n += 1",
+        "n = -1\nfor epoch in range(5):\n    n += 1\n    while n < 9:\n        step()\n        n += 1",
         # games that end when they are over
         "for game in range(9):\n    done, n = False, 0\n    while not done and n < 200:\n        step()\n"
         "        n += 1\n        done = n % 7 == 6",
@@ -628,9 +628,10 @@ def test_one_function_for_training_and_evaluation_is_believed_once_an_epoch_is_o
     assert planned_steps(found[7], 8, 6, 1) == 24
 
 
-def test_a_way_out_of_two_loops_for_trying_out_is_no_reason_to_doubt(tmp_path: Path) -> None:
-    found = seen(
-        tmp_path,
+@pytest.mark.parametrize(
+    "source",
+    [
+        # for trying the script out, out of two loops
         """
         debug = False
         for epoch in range(3):
@@ -642,7 +643,19 @@ def test_a_way_out_of_two_loops_for_trying_out_is_no_reason_to_doubt(tmp_path: P
                 continue
             break
         """,
-    )
+        # when somebody stops it
+        """
+        for epoch in range(3):
+            try:
+                for batch in loader:
+                    step()
+            except KeyboardInterrupt:
+                break
+        """,
+    ],
+)
+def test_ways_out_that_are_seldom_taken_are_no_reason_to_doubt(tmp_path: Path, source: str) -> None:
+    found = seen(tmp_path, source)
     assert planned_steps(found[8], 9, 6, 1) == 18
 
 
