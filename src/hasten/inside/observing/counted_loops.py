@@ -39,7 +39,7 @@ class _Check:
 
 @dataclass(frozen=True)
 class _Raise:
-    """Each turn raises a count ``by`` so much, in this ``line``."""
+    """Each turn of a loop raises its count ``by`` so much, in this ``line``."""
 
     by: int
     line: int
@@ -47,7 +47,9 @@ class _Raise:
 
 @dataclass(frozen=True)
 class Function:
-    """``line``: that it has come to; ``unsteady``: names of what may be as long as it happens to be."""
+    """A function that runs. ``line``: that it has come to; ``unsteady``: names that may mean something else
+    the next time.
+    """
 
     body: ast.AST
     line: int
@@ -127,12 +129,9 @@ def _read(
         raise Unread
     turns, done = _turns(check, raised, line, at - begin, limit - begin)
     early = any(is_left_early(one, but=check.leaves) for one in (outer, inner))
-    anew, sure = (
-        _is_set_before(outer, around[-1] if around else within.body, count),
-        not used & within.unsteady,
-    )
-    elsewhere = trains_elsewhere(outer, line)
-    return Loop(turns, done, early, elsewhere, anew=anew, sure=sure)
+    anew = _is_set_before(outer, around[-1] if around else within.body, count)
+    sure, elsewhere = not used & within.unsteady, trains_elsewhere(outer, line)
+    return Loop(turns, done, early, elsewhere, anew, sure)
 
 
 _COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
