@@ -107,12 +107,12 @@ def _tried_table(result: TuneResult) -> Table:
     width = max(_WITH_WIDTH, *(len(word) for words in against for word in words.split()))  # no name is broken
     table.add_column("with", overflow="fold", min_width=min(width, _TRIED_WIDTH), max_width=width)
     table.add_column("result", overflow="fold")
-    for row in result.tried:
+    for row, along in zip(result.tried, against, strict=True):
         table.add_row(
             tried_words(row),
             ratio_words(row.ratio),
             measured_words(row.ratio),
-            with_words(row.against.without(row.technique)),
+            along,
             f"{'kept: ' if row.kept else ''}{reason_words(row.reason)}{earlier_words(row)}",
         )
     return table

@@ -12,7 +12,7 @@ BLOCKS = 4  # of an ABBA block
 _TIMED_IF_SLOW = 1  # cycles of each block
 _SETTLING_CYCLES = 3  # untimed, the first time a worker trains under a plan; 1 if the script is very short
 _WARMUP_STEPS = 10
-AHEAD = 2  # batches that each worker makes ahead, unless the script says otherwise
+_AHEAD = 2  # batches that each worker makes ahead, unless the script says otherwise
 _LEAST_TIMES = 5  # times the last batches, that a pass has
 _BLOCKS_IN_EPOCH = 2  # ABBA blocks, at least, to leave out those at its end
 
@@ -49,7 +49,7 @@ class Schedule:
         nothing left to do: these steps may take half as long, and whose block they fall into is chance. Not
         where hardly any block would be left: in short passes, or where many workers make batches ahead.
         """
-        epoch, last = self.rhythm.epoch_steps, AHEAD * self.rhythm.bursts
+        epoch, last = self.rhythm.epoch_steps, _AHEAD * self.rhythm.bursts
         return epoch is not None and epoch >= max(_BLOCKS_IN_EPOCH * BLOCKS * self.block, _LEAST_TIMES * last)
 
     @property

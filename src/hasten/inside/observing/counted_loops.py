@@ -67,16 +67,16 @@ def counted_loop(loops: Sequence[ast.AST], around: Sequence[ast.AST], within: Fu
         raise Unread
     if any(map(is_always_left, loops)):
         raise Unread
-    checks = [check for check in _checks(inner) if _raise_of(check, outer, inner) is not None]
-    known = {_shown(check) for check in checks}
+    checks = [(check, by) for check in _checks(inner) if (by := _raise_of(check, outer, inner)) is not None]
+    known = {_shown(check) for check, _ in checks}
     if any(_shown(check) not in known for loop in (outer, inner) for check in _orders(loop)):
         raise Unread  # it may end by something else
     found, unsure = list[Loop](), not all(_is_known(part, known) for part in _parts(outer.test, ast.And))
-    for check in checks:
+    for check, by in checks:
         if outer is not inner and is_left_early(outer, but=check.leaves):
             raise Unread
         try:
-            if (loop := _read(check, loops, around, within)) is not None:
+            if (loop := _read(check, by, outer, inner, around, within)) is not None:
                 found.append(loop)
         except Unread:
             unsure = True
@@ -105,12 +105,15 @@ def _raise_of(check: _Check, outer: ast.While, inner: ast.For | ast.While) -> _R
 
 
 def _read(
-    check: _Check, loops: Sequence[ast.AST], around: Sequence[ast.AST], within: Function
+    check: _Check,
+    raised: _Raise,
+    outer: ast.While,
+    inner: ast.For | ast.While,
+    around: Sequence[ast.AST],
+    within: Function,
 ) -> Loop | None:
     """None if it never leaves the loop."""
-    outer, inner, line, names = loops[0], loops[-1], within.line, within.names
-    assert isinstance(outer, ast.While)
-    assert isinstance(inner, (ast.For, ast.While))
+    line, names, count = within.line, within.names, ast.unparse(check.count)
     changing = {name for loop in (outer, *around) for name in _stored(loop)}
     used = {
         ast.unparse(one)
@@ -122,8 +125,6 @@ def _read(
         raise Unread
     if not all(_holds(one, names) for one in check.given):
         return None
-    raised, count = _raise_of(check, outer, inner), ast.unparse(check.count)
-    assert raised is not None
     at, limit, begin = value(check.count, names), value(check.limit, names), _begin(within.body, outer, count)
     if not (is_whole(at) and is_whole(limit)):
         raise Unread
@@ -227,8 +228,9 @@ def _raised(one: ast.stmt, count: str) -> _Raise | None:
     else:
         return None
     found = by.value if isinstance(by, ast.Constant) else None
-    known = ast.unparse(target) == count and is_whole(found) and found > 0
-    return _Raise(found, one.lineno) if known and is_whole(found) else None
+    if ast.unparse(target) != count or not is_whole(found) or found <= 0:
+        return None
+    return _Raise(found, one.lineno)
 
 
 def _begin(body: ast.AST, loop: ast.AST, count: str) -> int:
