@@ -53,8 +53,7 @@ class Unseen:
     """Why plans that differ in another ``part`` of a run than its steps could not be compared: it occurred
     ``times`` times in ``seconds`` after the beginning. 0 s: it was not watched, because a start or an epoch
     takes longer than the time left. ``ended``: the script ended before. ``needed``: seconds in which it would
-    have been seen, None if not known. ``failure``: the error that ended training. ``in_steps``: every step
-    has as many, which do not count.
+    have been seen, None if not known. ``failure``: the error that ended training.
     """
 
     part: str
@@ -63,7 +62,6 @@ class Unseen:
     ended: bool = False
     needed: float | None = None
     failure: str = ""
-    in_steps: int = 0
 
 
 @dataclass(frozen=True)

@@ -166,11 +166,6 @@ def _unseen_words(unseen: Unseen) -> str:
         return f"watching for the {what} failed: {unseen.failure}"
     if not unseen.seconds:
         return f"there was not enough time to see one {what} and the next"
-    if unseen.in_steps and not unseen.times:
-        return (
-            f"every step has its own {what}, and no other was seen within {seconds_words(unseen.seconds)}: "
-            "only what comes now and then can be compared"
-        )
     seen = (
         f"no {what} was"
         if not unseen.times

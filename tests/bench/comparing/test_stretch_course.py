@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from hasten.bench.comparing.steps import STEPS, Rhythm, rhythm_of
-from hasten.bench.comparing.stretch_course import Course, _period, comes_by, course_of, rarest
+from hasten.bench.comparing.steps import GONE_THROUGH, STEPS, Rhythm, rhythm_of
+from hasten.bench.comparing.stretch_course import Course, _period, comes_by, course_of, rarest, unseen
 from hasten.records.observation import Step
+from hasten.records.trial import Unseen
 from tests.bench.made_up import step
 
 RHYTHM = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
@@ -121,6 +122,34 @@ def test_evaluations_that_every_step_has_are_none_that_come_by() -> None:
     assert comes_by(step(evaluations=3), "evaluation", usual)
     assert comes_by(step(evaluations=3), "garbage", usual)
     assert not comes_by(step(evaluations=3), "epoch turns", usual)
+
+
+def test_where_every_step_has_its_own_evaluation_any_steps_are_compared() -> None:
+    """Of a training without epochs at once, of others when it is known that no other will come."""
+    steps = [step(0.1, evaluations=1) for _ in range(60)]
+    usual = replace(RHYTHM, evaluations=1)
+    whole_graph = replace(usual, unit=GONE_THROUGH)
+    assert course_of(steps, EVALUATION, usual) is None
+    for rhythm, last in ((usual, True), (whole_graph, False)):
+        course = course_of(steps, EVALUATION, rhythm, last=last)
+        assert course is not None
+        assert course.lengths == (10, 10)
+        assert unseen(steps, EVALUATION, rhythm, 0.0)[0] == Unseen("evaluation", 0.0, 59)
+    assert course_of(steps, SAVING, whole_graph) is None
+
+
+def test_but_those_beyond_it_where_there_are_any() -> None:
+    """A teacher answers in every step, and the student is evaluated now and then."""
+    steps = [step(1.1, evaluations=2 if n % 20 == 0 else 1) for n in range(1, 61)]
+    course = course_of(steps, EVALUATION, replace(RHYTHM, evaluations=1, unit=GONE_THROUGH))
+    assert course is not None
+    assert course.cuts == (20, 40)
+
+
+def test_what_every_step_has_is_not_the_rarest() -> None:
+    usual = replace(RHYTHM, evaluations=1)
+    steps = [step(0.1, evaluations=1, saves=int(n % 20 == 19)) for n in range(60)]
+    assert rarest(steps, ("evaluation", "saving"), usual) == "saving"
 
 
 def test_collections_of_a_training_without_epochs_are_compared_over_any_steps() -> None:

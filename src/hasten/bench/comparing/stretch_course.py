@@ -51,13 +51,26 @@ def comes_by(step: Step, part: str, rhythm: Rhythm) -> bool:
     which something else fell; in a training without epochs any step, as nothing is put off to their turns.
     """
     if is_told(part):
-        return _count(step, part) > in_each_step(part, rhythm)
+        return _count(step, part) > _in_each_step(part, rhythm)
     return not rhythm.regular(step) or not rhythm.has_epochs
 
 
-def in_each_step(part: str, rhythm: Rhythm) -> int:
+def _in_each_step(part: str, rhythm: Rhythm) -> int:
     """How many of it regular steps have; 0 if steps do not tell."""
     return _count(rhythm, part) if is_told(part) else 0
+
+
+def _marks(steps: Sequence[Step], part: str, rhythm: Rhythm, last: bool) -> list[int]:
+    """The numbers of the steps after the first, counted from 1, into which ``part`` fell.
+
+    Where every step has its own, those with more of it; if there are none, all steps. For a training without
+    epochs that is decided at once, as one that learns a whole graph and evaluates it after each step; for
+    others once ``last`` says that no more steps will come.
+    """
+    found = [number for number, step in enumerate(steps, 1) if number > 1 and comes_by(step, part, rhythm)]
+    if found or not _in_each_step(part, rhythm) or (rhythm.has_epochs and not last):
+        return found
+    return list(range(2, len(steps) + 1))
 
 
 def _count(one: Step | Rhythm, part: str) -> int:
@@ -72,13 +85,18 @@ def is_told(part: str) -> bool:
 
 
 def times_in(steps: Sequence[Step], part: str, rhythm: Rhythm) -> int:
-    """How often it occurred in them."""
+    """How often it occurred in them, beyond what every step has."""
     return sum(comes_by(step, part, rhythm) for step in steps)
+
+
+def all_in(steps: Sequence[Step], part: str) -> int:
+    """How many there were in them, with what every step has."""
+    return sum(_count(step, part) for step in steps)
 
 
 def rarest(steps: Sequence[Step], parts: Parts, rhythm: Rhythm) -> str:
     """Which of ``parts`` occurred least often since the first step."""
-    return min(parts, key=lambda part: times_in(steps[1:], part, rhythm))
+    return min(parts, key=lambda part: len(_marks(steps, part, rhythm, last=True)))
 
 
 def course_of(
@@ -97,7 +115,7 @@ def course_of(
     there will be no more steps, so shorter stretches must do.
     """
     part, least = rarest(steps, parts, rhythm), max(_warmup_steps(rhythm), late)
-    marks = [n for n, step in enumerate(steps, 1) if n > 1 and comes_by(step, part, rhythm)]
+    marks = _marks(steps, part, rhythm, last)
     period = _period(marks)
     if len(marks) < 2 or period is None:
         return None
@@ -138,12 +156,10 @@ def unseen(steps: Sequence[Step], parts: Parts, rhythm: Rhythm, epoch_seconds: f
     a course would be known; 0 if not known. ``epoch_seconds``: of an epoch at least.
     """
     part = rarest(steps, parts, rhythm)
-    first = next((n for n, step in enumerate(steps) if n and comes_by(step, part, rhythm)), 0)
-    each = max(epoch_seconds, sum(step.seconds for step in steps[: first + 1] if first))
-    times = times_in(steps[1:], part, rhythm)
-    again = 2 * sum(step.seconds for step in steps) if times > 1 else 0.0  # they occur unevenly
-    found = Unseen(part, 0.0, times, in_steps=in_each_step(part, rhythm))
-    return found, max(again, _seconds_to_see(each)) if each else 0.0
+    marks = _marks(steps, part, rhythm, last=True)
+    each = max(epoch_seconds, sum(step.seconds for step in steps[: marks[0]]) if marks else 0.0)
+    again = 2 * sum(step.seconds for step in steps) if len(marks) > 1 else 0.0  # they occur unevenly
+    return Unseen(part, 0.0, len(marks)), max(again, _seconds_to_see(each)) if each else 0.0
 
 
 def _period(marks: Sequence[int]) -> int | None:

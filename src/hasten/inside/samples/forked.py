@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import signal
 import stat
@@ -15,8 +16,10 @@ turned_aside: list[int] = []  # descriptors of files that the script writes to, 
 
 def be_quiet_and_single(torch: ModuleType) -> None:
     """For a child: it prints nothing, writes nothing to files that the script has open for writing and, like
-    a loader's worker, uses one thread: OpenMP does not survive a fork.
+    a loader's worker, uses one thread: OpenMP does not survive a fork. Its garbage collector leaves alone
+    what was there before: to look at it would copy every page of it.
     """
+    gc.freeze()
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)

@@ -17,6 +17,7 @@ Made = tuple[object, list[FileMark]]
 _RECORD = struct.Struct("<QQQ")  # index, bytes of the layout, bytes of the body
 _ALIGNED = 64
 _BUFFER = 2**20  # bytes
+_MOST_PARTS = 1000  # Linux writes up to 1024 at once
 
 
 class RecordWriter:
@@ -24,29 +25,30 @@ class RecordWriter:
 
     def __init__(self, file: int) -> None:
         self._file = file
-        self._buffer = bytearray()
+        self._parts: list[bytes] = []
+        self._waiting = 0  # bytes of them
         self.written = 0
 
     def add(self, index: int, made: object) -> None:
         """Raises Unstorable, with nothing of it added, and OSError."""
         layout, body = encode(made)
-        self._buffer += _RECORD.pack(index, len(layout), len(body)) + layout
-        self._align()
-        self._buffer += body
-        self._align()
-        if len(self._buffer) > _BUFFER:
+        head = _RECORD.pack(index, len(layout), len(body)) + layout
+        for part in (head + bytes(-len(head) % _ALIGNED), body, bytes(-len(body) % _ALIGNED)):
+            self._parts.append(part)
+            self._waiting += len(part)
+        if self._waiting > _BUFFER or len(self._parts) > _MOST_PARTS:
             self.flush()
 
     def flush(self) -> None:
-        """The buffer's length is a multiple of 64 here, so that the next record starts at one."""
-        rest = memoryview(bytes(self._buffer))
-        self.written += len(rest)
+        """What waits is a multiple of 64 bytes, so that the next record starts at one."""
+        if not self._waiting:
+            return
+        wrote = os.writev(self._file, self._parts)
+        rest = memoryview(b"".join(self._parts))[wrote:] if wrote < self._waiting else memoryview(b"")
         while rest:
             rest = rest[os.write(self._file, rest) :]
-        self._buffer.clear()
-
-    def _align(self) -> None:
-        self._buffer += bytes(-len(self._buffer) % _ALIGNED)
+        self.written += self._waiting
+        self._parts, self._waiting = [], 0
 
 
 def read_records(torch: ModuleType, whole: memoryview) -> Iterator[tuple[int, object]]:

@@ -28,6 +28,7 @@ _MODES = {"1", "L", "LA", "La", "RGB", "RGBA", "RGBa", "CMYK", "YCbCr", "HSV", "
 _NUMBER = struct.Struct("<q")
 _REAL = struct.Struct("<d")
 _MOST_DEPTH = 32
+_dumped = json.JSONEncoder(separators=(",", ":")).encode
 
 Layout = list[Any]
 """[kind, its data ...], as in JSON."""
@@ -41,7 +42,7 @@ def encode(sample: object) -> tuple[bytes, bytes]:
     """A sample as (layout, body). Raises Unstorable."""
     body = _Body()
     layout = body.lay(sample, 0)
-    return json.dumps(layout, separators=(",", ":")).encode(), bytes(body.content)
+    return _dumped(layout).encode(), b"".join(body.parts)
 
 
 def decode(torch: ModuleType, layout: bytes, body: memoryview, copied: bool) -> object:
@@ -61,7 +62,8 @@ class _Body:
     """Collects the parts' bytes."""
 
     def __init__(self) -> None:
-        self.content = bytearray()
+        self.parts: list[bytes] = []
+        self._bytes = 0
 
     def lay(self, value: Any, depth: int) -> Layout:
         kind = type(value)
@@ -109,6 +111,9 @@ class _Body:
             raise Unstorable(f"{type(tensor).__qualname__} objects of {name} that are not plain tensors")
         if tensor.device.type != "cpu" or tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
             raise Unstorable("tensors of a device, with a gradient or with a lazy sign")
+        if tensor.is_contiguous():
+            shape = list(tensor.shape)
+            return ["t", name, shape, list(range(len(shape))), self._add(raw_bytes(tensor), aligned=True)]
         order = _order(tensor.stride(), tensor.shape)
         if not tensor.permute(order).is_contiguous():
             tensor = tensor.clone()  # without the gaps; torch keeps the order of its dimensions
@@ -142,10 +147,14 @@ class _Body:
 
     def _add(self, part: bytes, aligned: bool = False) -> int:
         """Returns how many bytes it is."""
-        if aligned:
-            self.content += bytes(-len(self.content) % _ALIGNED)
-        self.content += part
+        if aligned and self._bytes % _ALIGNED:
+            self._append(bytes(-self._bytes % _ALIGNED))
+        self._append(part)
         return len(part)
+
+    def _append(self, part: bytes) -> None:
+        self.parts.append(part)
+        self._bytes += len(part)
 
 
 class _Reading:

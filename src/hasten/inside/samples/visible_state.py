@@ -155,7 +155,8 @@ class _Look:
     def _tell(self, value: Any, depth: int) -> object:
         if isinstance(value, PLAIN) and type(value) in (*PLAIN, bool):
             return value if not isinstance(value, (str, bytes)) else (len(value), zlib.crc32(_bytes(value)))
-        if module_of(type(value)).partition(".")[0] in _FILES:
+        usual = type(value) in (*_CONTAINERS, dict)
+        if not usual and module_of(type(value)).partition(".")[0] in _FILES:
             return None
         if id(value) in self._met:
             return ("met", self._met[id(value)])
@@ -166,9 +167,11 @@ class _Look:
         self._held.append(value)
         if self._wanted is not None and not self.found and self._wanted(value):
             self.found = self._name
-        return self._look_into(value, depth - 1)
+        return self._elements(value, depth - 1) if usual else self._look_into(value, depth - 1)
 
     def _look_into(self, value: Any, depth: int) -> object:
+        if isinstance(value, PurePath):
+            return str(value)
         stream = state_of_generator(value)
         if stream is not None:
             self.generators.append(value)
@@ -185,8 +188,6 @@ class _Look:
             return buffer_state(value)
         if _is_iterator(value):
             return ("iterator", time.monotonic_ns())
-        if isinstance(value, PurePath):
-            return str(value)
         if isinstance(value, (types.ModuleType, logging.Logger, logging.Handler)):
             return id(value)
         if isinstance(value, _FUNCTIONS):
