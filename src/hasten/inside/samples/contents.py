@@ -11,7 +11,12 @@ from typing import Any
 
 WHOLE_BYTES = 2**24  # up to here all elements of an array or list count by value; of larger ones, some
 _SOME = 2**20
-PLAIN = (int, float, complex, str, bytes, type(None))  # bool, too
+_PLAIN = frozenset((int, float, complex, str, bytes, bool, type(None)))
+
+
+def is_plain(value: object) -> bool:
+    """Whether it is a number, a string, bytes or None, and not of a class made from one."""
+    return type(value) in _PLAIN
 
 
 def version_of(tensor: Any) -> int | None:
@@ -63,14 +68,14 @@ def plain_bytes(value: Any, depth: int = 4) -> float | None:
     """About how many bytes plain values take, including containers, estimated from the first of each; None if
     something is not plain.
     """
-    if type(value) in (*PLAIN, bool):
+    if is_plain(value):
         return sys.getsizeof(value)
     if type(value) not in (list, tuple, set, frozenset, dict) or not depth:
         return None
-    sizes = [
-        plain_bytes(one, depth - 1) for one in islice(value.items() if type(value) is dict else value, 32)
-    ]
-    if not sizes:
-        return 0.0
-    known = [size for size in sizes if size is not None]
-    return fmean(known) * len(value) if len(known) == len(sizes) else None
+    sizes = []
+    for one in islice(value.items() if type(value) is dict else value, 32):
+        size = plain_bytes(one, depth - 1)
+        if size is None:
+            return None
+        sizes.append(size)
+    return fmean(sizes) * len(value) if sizes else 0.0

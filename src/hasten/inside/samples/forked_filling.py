@@ -36,7 +36,7 @@ from .private_mapping import map_privately
 from .sampling_proof import same_sample
 
 MOST_PROCESSES = 8
-_WORTH_SECONDS = 0.5  # that one process would need for the rest
+_WORTH_SECONDS = 0.2  # that one process would need for the rest
 _TIMED = 32  # samples timed to estimate the rest
 _PATIENCE_SECONDS = 2.0  # for children to end, when all samples have been begun
 _SLOWER = 5.0  # times as long as here, that a child may take for the last one

@@ -40,7 +40,7 @@ from typing import Any
 
 from ..class_names import module_of
 from ..random_state import state_of_generator
-from .contents import PLAIN, WHOLE_BYTES, array_state, buffer_state, plain_bytes, tensor_state
+from .contents import WHOLE_BYTES, array_state, buffer_state, is_plain, plain_bytes, tensor_state
 from .script_code import is_librarys, named_by, parts_of
 
 _DEEPEST = 10
@@ -149,12 +149,14 @@ class _Look:
                 self.left_out = True
                 return
             self._name, self._most = name, len(self._met) + _MOST
-            told = [self._tell(one, depth) for one in _some(values)]
-            self.told[name] = _digest((self.told[name], told))
+            for one in _some(values):  # each by itself: all of them at once would start a garbage collection
+                self.told[name] = _digest(self._tell(one, depth), self.told[name])
 
     def _tell(self, value: Any, depth: int) -> object:
-        if isinstance(value, PLAIN) and type(value) in (*PLAIN, bool):
+        if is_plain(value):
             return value if not isinstance(value, (str, bytes)) else (len(value), zlib.crc32(_bytes(value)))
+        if isinstance(value, PurePath):
+            return str(value)
         usual = type(value) in (*_CONTAINERS, dict)
         if not usual and module_of(type(value)).partition(".")[0] in _FILES:
             return None
@@ -170,8 +172,6 @@ class _Look:
         return self._elements(value, depth - 1) if usual else self._look_into(value, depth - 1)
 
     def _look_into(self, value: Any, depth: int) -> object:
-        if isinstance(value, PurePath):
-            return str(value)
         stream = state_of_generator(value)
         if stream is not None:
             self.generators.append(value)
@@ -284,8 +284,8 @@ def _is_iterator(value: object) -> bool:
     return step is not None and not isinstance(step, types.FunctionType) and not isinstance(value, io.IOBase)
 
 
-def _digest(told: object) -> int:
-    return zlib.crc32(repr(told).encode("utf-8", "surrogatepass"))
+def _digest(told: object, before: int = 0) -> int:
+    return zlib.crc32(repr(told).encode("utf-8", "surrogatepass"), before)
 
 
 def _name(pair: tuple[str, object]) -> str:
