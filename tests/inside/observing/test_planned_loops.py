@@ -19,7 +19,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from hasten.inside.observing.loops import CUT, LOADER, OTHER, Around, Loop
+from hasten.inside.observing.loops import CUT, LOADER, OTHER, Around, Limited, Loop
 from hasten.inside.observing.planned_loops import loops_around, planned_steps
 
 LOADER_OF_SIX = DataLoader(TensorDataset(torch.zeros(12, 1)), batch_size=2)
@@ -390,8 +390,6 @@ def test_epochs_that_the_script_counts(tmp_path: Path) -> None:
         # to the end of the pass that comes to the limit
         "while n < 20:\n    for batch in loader:\n        step()\n        n += 1",
         # epochs and steps limit it
-        "while at < 3:\n    for batch in loader:\n        step()\n        n += 1\n"
-        "        if n >= 1000: break\n    at += 1",
         "while n < 1000 and at < 3:\n    for batch in loader:\n        step()\n        n += 1\n    at += 1",
         # a condition that cannot be read
         "while True:\n    step()\n    n += 1\n    if n >= 9 and zeros(1) is None: break\n"
@@ -413,9 +411,6 @@ def test_epochs_that_the_script_counts(tmp_path: Path) -> None:
         "for game in range(9):\n    for n in range(200):\n        step()\n        done = n % 7 == 6\n"
         "        if done: break",
         "while True:\n    step()\n    n += 1\n    done = n % 3 == 0\n    if n >= 20 and done: break",
-        # epochs end it, which the outer loop counts
-        "while True:\n    for batch in loader:\n        step()\n        n += 1\n        if n >= 1000: break\n"
-        "    at += 1\n    if at >= 3: break",
         # each stage is longer
         "for at in range(3):\n    turns = 12 * (at + 1)\n    for n in range(turns):\n        step()",
         "def train(turns):\n    for n in range(turns):\n        step()\n"
@@ -479,6 +474,134 @@ def test_a_pass_that_is_left_early_counts_once_some_were_seen_to_be() -> None:
     assert planned_steps([Loop(4, 2), CUT], 15, 6, 2) is None
     assert planned_steps([Loop(4, 2), CUT], 26, 6, 2, left_early=True) is None
     assert planned_steps([Loop(4, 2), CUT, CUT], 15, 6, 2, left_early=True) is None, "epochs end early, too"
+
+
+LIMITED = """
+    def main(epochs, most):
+        steps = 0
+        for epoch in range(epochs):
+            losses = []
+            for number, batch in enumerate(loader):
+                step()
+                if number % 2 == 1:
+                    steps += 1
+                if {test}:
+                    break
+            if {test}:
+                break
+
+    main(4, {most})
+"""
+
+
+@pytest.mark.parametrize("test", ["steps >= most", "most > 0 and steps >= most", "most <= steps"])
+def test_a_limit_of_all_steps_in_a_pass(tmp_path: Path, test: str) -> None:
+    """As where gradients are accumulated: the script counts its updates itself."""
+    around = seen(tmp_path, LIMITED.format(test=test, most=10))
+    assert around[18] == [Loop(4, 3, early=True), Limited(10, 9, 1)]
+    assert planned_steps(around[18], 9, 3, 3) == 10
+    assert planned_steps(around[18], 9, 4, 2) is None, "it is not in its third pass"
+    assert planned_steps([Loop(4, 3), Limited(100, 9, 1)], 9, 3, 3) == 12, "the epochs end before"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "while at < 3:\n    for batch in loader:\n        step()\n        n += 1\n"
+        "        if n >= 1000: break\n    at += 1",
+        "while True:\n    for batch in loader:\n        step()\n        n += 1\n        if n >= 1000: break\n"
+        "    at += 1\n    if at >= 3: break",
+    ],
+)
+def test_epochs_that_end_before_the_limit_of_steps(tmp_path: Path, source: str) -> None:
+    found = seen(tmp_path, source, n=0, at=0)
+    said = [planned_steps(one, taken, 6, (taken - 1) // 6) for taken, one in enumerate(found, 1)]
+    assert len(found) == 18
+    assert set(said[8:]) == {18}
+
+
+def test_a_limit_that_is_none_in_this_run(tmp_path: Path) -> None:
+    around = seen(tmp_path, LIMITED.format(test="most > 0 and steps >= most", most=-1))
+    assert around[-1] == [Loop(4, 3, early=True), LOADER]
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(("counted", "taken"), [(18, 9), (9, 40), (9, 11), (3, 3)])
+def test_a_limit_of_what_is_not_known_to_be_steps(counted: int, taken: int) -> None:
+    """Batches, samples, what another training counted; or so few that they are as many by chance."""
+    assert planned_steps([Loop(4, 3), Limited(100, counted, 1)], taken, 3, 3) is None
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    "source",
+    [
+        """
+        for epoch in range(4):
+            steps = 0
+            for batch in loader:
+                step()
+                steps += 1
+                if steps >= 5:
+                    break
+        """,
+        """
+        for epoch in range(4):
+            for number, batch in enumerate(loader):
+                step()
+                if number >= 5:
+                    break
+        """,
+        """
+        steps, best = 0, 9
+        for epoch in range(4):
+            for batch in loader:
+                step()
+                steps += 1
+                if steps >= 100:
+                    break
+                if steps > best:
+                    break
+        """,
+        """
+        steps, most = 0, 10
+        for epoch in range(4):
+            for batch in loader:
+                step()
+                steps += 1
+                if steps >= most:
+                    break
+            most += 10
+        """,
+        """
+        steps = 0
+        for epoch in range(4):
+            for batch in loader:
+                step()
+                steps += 1
+                if steps >= limit():
+                    break
+        """,
+        """
+        def train():
+            steps = 0
+            for epoch in range(4):
+                for batch in loader:
+                    step()
+                    steps += 1
+                    if steps >= 20:
+                        break
+
+        for fold in range(3):
+            train()
+        """,
+    ],
+)
+def test_a_pass_that_something_else_may_end_is_cut(tmp_path: Path, source: str) -> None:
+    """By the steps of this pass, two counts, a limit that grows, or has to be called; and in folds, each of
+    which counts anew.
+    """
+    assert seen(tmp_path, source, limit=lambda: 7)[3][-1] == CUT
 
 
 def test_a_pass_that_cannot_be_read_counts_once_it_agrees() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .loop_sources import is_always_left, is_left_early, trains_elsewhere
-from .loops import Loop
+from .loops import Limited, Loop
 from .plain_values import Names, Unread, is_whole, value
 
 _MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -86,6 +86,33 @@ def counted_loop(loops: Sequence[ast.AST], around: Sequence[ast.AST], within: Fu
     return replace(first, early=first.early or unsure)
 
 
+def limited_pass(loop: ast.For, around: Sequence[ast.AST], within: Function) -> Limited | None:
+    """``loop``, which is left early, by a count that goes on in the passes that ``around`` it begin; None if
+    there is no such limit in this run. Raises Unread if it is left by anything else.
+    """
+    outermost = around[0] if around else loop
+    raised = {
+        id(one.target): ast.unparse(one.target)
+        for one in ast.walk(outermost)
+        if isinstance(one, ast.AugAssign)
+    }
+    checks = [check for check in _checks(loop) if ast.unparse(check.count) in raised.values()]
+    if len(checks) != 1 or is_left_early(loop, but=checks[0].leaves):
+        raise Unread
+    (check,) = checks
+    if any(isinstance(one, ast.Or) for one in ast.walk(check.leaves)):  # it may be the other part
+        raise Unread
+    anew = {ast.unparse(one) for one in _set_in(outermost) if id(one) not in raised}
+    if ast.unparse(check.count) in anew or _used((check.limit, *check.given)) & set(_stored(outermost)):
+        raise Unread
+    if not all(_holds(one, within.names) for one in check.given):
+        return None
+    counted, limit = value(check.count, within.names), value(check.limit, within.names)
+    if not (is_whole(counted) and is_whole(limit)):
+        raise Unread
+    return Limited(limit + check.inclusive, counted, len(around))
+
+
 def _shown(check: _Check) -> tuple[str, str]:
     return ast.unparse(check.count), ast.unparse(check.limit)
 
@@ -115,12 +142,7 @@ def _read(
     """None if it never leaves the loop."""
     line, names, count = within.line, within.names, ast.unparse(check.count)
     changing = {name for loop in (outer, *around) for name in _stored(loop)}
-    used = {
-        ast.unparse(one)
-        for part in (check.limit, *check.given)
-        for one in ast.walk(part)
-        if isinstance(one, ast.expr)
-    }
+    used = _used((check.limit, *check.given))
     if used & changing:
         raise Unread
     if not all(_holds(one, names) for one in check.given):
@@ -133,6 +155,11 @@ def _read(
     anew = _is_set_before(outer, around[-1] if around else within.body, count)
     sure, elsewhere = not used & within.unsteady, trains_elsewhere(outer, line)
     return Loop(turns, done, early, elsewhere, anew, sure)
+
+
+def _used(parts: Sequence[ast.expr]) -> set[str]:
+    """All expressions in them."""
+    return {ast.unparse(one) for part in parts for one in ast.walk(part) if isinstance(one, ast.expr)}
 
 
 _COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {

@@ -21,8 +21,20 @@ class Loop:
     sure: bool = field(default=True, compare=False)
 
 
+@dataclass(frozen=True)
+class Limited:
+    """It goes over the batches of a loader, and is left as soon as the script has counted to ``limit`` in all
+    passes together; it is at ``counted``. What it counts is not known. ``within``: loops of the same function
+    around it; in others around that, the count begins anew.
+    """
+
+    limit: int
+    counted: int
+    within: int
+
+
 LOADER, CUT, OTHER = "loader", "cut", "other"
-Around = Sequence[Loop | str]
+Around = Sequence[Loop | Limited | str]
 """Loops around a step, outer ones first. LOADER: over the batches of a loader; CUT: it may be left early;
 OTHER: it cannot be read.
 """

@@ -18,10 +18,11 @@ from contextlib import suppress
 from itertools import accumulate
 from math import prod
 from types import FrameType
+from typing import TypeGuard
 
 from ...records.whole_run import ENDLESS_STEPS
 from ..class_names import module_of
-from .counted_loops import Function, counted_loop
+from .counted_loops import Function, counted_loop, limited_pass
 from .loop_sources import (
     around_line,
     body_of,
@@ -32,7 +33,7 @@ from .loop_sources import (
     trains_elsewhere,
     unsteady_names,
 )
-from .loops import CUT, LOADER, OTHER, Around, Loop
+from .loops import CUT, LOADER, OTHER, Around, Limited, Loop
 from .own_counts import own_count
 from .plain_values import (
     Unread,
@@ -56,8 +57,17 @@ def planned_steps(
     ``taken``: so far; ``epoch_steps``: in a pass over its loader, None if unknown; ``epochs``: passes that
     are over; ``left_early``: all of them after so many steps.
     """
-    found = _steps_of(around, taken, epoch_steps, epochs, left_early)
-    return found if found is not None and found < ENDLESS_STEPS else None
+    limits = [loop.limit for loop in around if _counts_steps(loop, taken)]
+    plain = [loop if not isinstance(loop, Limited) else LOADER if limits else CUT for loop in around]
+    found = _steps_of(plain, taken, epoch_steps, epochs, left_early)
+    return min([found, *limits]) if found is not None and found < ENDLESS_STEPS else None
+
+
+def _counts_steps(loop: Loop | Limited | str, taken: int) -> TypeGuard[Limited]:
+    """Whether a loop that is left by a count is left by that of steps: both are the same by now, but for the
+    step that is being taken.
+    """
+    return isinstance(loop, Limited) and taken >= _MANY_TURNS and abs(loop.counted - taken) <= 1
 
 
 def _steps_of(
@@ -109,7 +119,7 @@ def loops_around(
     ``loader``: the class of loaders. ``runner``: the file whose code runs the script, and is called by no
     part of it.
     """
-    found: list[Loop | str] = []
+    found: list[Loop | Limited | str] = []
     trainers: set[int] = set()  # that have told their own count
     while frame is not None and frame.f_code.co_filename != runner:
         if not passed(frame):
@@ -121,22 +131,24 @@ def loops_around(
     return [CUT if _is_cut(loop, found[:place]) else loop for place, loop in enumerate(found)]
 
 
-def _goes_on(loop: Loop | str) -> bool:
+def _goes_on(loop: Loop | Limited | str) -> bool:
     """Whether its count goes on when it begins again: how often it goes round then is not known."""
     return isinstance(loop, Loop) and not loop.anew
 
 
-def _is_cut(loop: Loop | str, around: Around) -> bool:
+def _is_cut(loop: Loop | Limited | str, around: Around) -> bool:
     """An inner loop that is left early goes round as often as it happens to. That the outermost of several
     turns goes on is assumed.
     """
+    if isinstance(loop, Limited):
+        return any(not isinstance(one, Loop) or one.turns > 1 for one in around[: -loop.within or None])
     within = any(not isinstance(one, Loop) or one.turns > 1 for one in around)
     return within and isinstance(loop, Loop) and loop.early
 
 
 def _loops_in(
-    frame: FrameType, loader: type, trainers: set[int], inner: list[Loop | str]
-) -> list[Loop | str]:
+    frame: FrameType, loader: type, trainers: set[int], inner: list[Loop | Limited | str]
+) -> list[Loop | Limited | str]:
     """Those of ``frame``. The ``inner`` ones go where a library counts all that it runs, unless the script
     has some within its step.
     """
@@ -162,20 +174,20 @@ def _loops_in(
         return _read(nodes, function, loader)
 
 
-def _read(nodes: list[ast.AST], function: Function, loader: type) -> list[Loop | str]:
+def _read(nodes: list[ast.AST], function: Function, loader: type) -> list[Loop | Limited | str]:
     """Loops of one function. Those that share one count are one."""
-    found: list[Loop | str] = []
+    found: list[Loop | Limited | str] = []
     for place, node in enumerate(nodes):
         with suppress(Unread):
             return [*found, counted_loop(nodes[place:], nodes[:place], function)]
         try:
             found.append(counted_loop([node], nodes[:place], function))
         except Unread:
-            found.append(_loop(node, function, loader))
+            found.append(_loop(node, nodes[:place], function, loader))
     return found
 
 
-def _loop(node: ast.AST, function: Function, loader: type) -> Loop | str:
+def _loop(node: ast.AST, around: Sequence[ast.AST], function: Function, loader: type) -> Loop | Limited | str:
     if not isinstance(node, ast.For) or may_change(node) or is_always_left(node):
         return OTHER
     early, names = is_left_early(node), function.names
@@ -184,7 +196,7 @@ def _loop(node: ast.AST, function: Function, loader: type) -> Loop | str:
         while "tqdm" in module_of(type(over)):
             over = attribute(over, "iterable")
         if issubclass(type(over), loader):
-            return CUT if early else LOADER
+            return _left(node, around, function) if early else LOADER
         if type(over) is not range:
             return OTHER
         counted = start is not None and isinstance(node.target, ast.Tuple)
@@ -198,3 +210,11 @@ def _loop(node: ast.AST, function: Function, loader: type) -> Loop | str:
     if not 0 <= done < len(over):
         return OTHER
     return Loop(len(over), done, early, elsewhere, sure=not named(node.iter) & function.unsteady)
+
+
+def _left(node: ast.For, around: Sequence[ast.AST], function: Function) -> Limited | str:
+    """A pass that may be left early."""
+    try:
+        return limited_pass(node, around, function) or LOADER
+    except Unread:
+        return CUT
