@@ -1018,6 +1018,20 @@ def test_nothing_of_the_scripts_is_kept_in_memory(tmp_path: Path) -> None:
     assert found == [False, False, True]
 
 
+def test_what_asks_for_the_variables_of_something_else_is_read(tmp_path: Path) -> None:
+    """``config = vars(args)`` is in many a training function, and hands out none of its own."""
+    source = """
+        def train(args):
+            config = dict(vars(args))
+            for epoch in range(args.epochs):
+                for batch in loader:
+                    step()
+
+        train(args)
+    """
+    assert seen(tmp_path, source, args=SimpleNamespace(epochs=3))[0] == [Loop(3, 0), LOADER]
+
+
 def test_warnings_of_sources_are_not_repeated(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -100,8 +100,8 @@ def limited_pass(loop: ast.For, around: Sequence[ast.AST], within: Function) -> 
     if len(checks) != 1 or is_left_early(loop, but=checks[0].leaves):
         raise Unread
     (check,) = checks
-    if any(isinstance(one, ast.Or) for one in ast.walk(check.leaves)):  # it may be the other part
-        raise Unread
+    if check.leaves is None or any(isinstance(one, ast.Or) for one in ast.walk(check.leaves)):
+        raise Unread  # the other part may end it
     anew = {ast.unparse(one) for one in _set_in(outermost) if id(one) not in raised}
     if ast.unparse(check.count) in anew or _used((check.limit, *check.given)) & set(_stored(outermost)):
         raise Unread

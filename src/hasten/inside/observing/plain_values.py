@@ -26,10 +26,19 @@ class Unread(Exception):
     """It cannot be known without calling the script's code."""
 
 
-def keeps_its_variables(frame: FrameType) -> bool:
-    """Whether the script may hold the frame's copy of its variables, which changes when we look at them."""
-    asks = {"locals", "vars"}.intersection(frame.f_code.co_names)
-    return bool(asks) and _has_copy(frame)
+def keeps_its_variables(frame: FrameType, body: ast.AST) -> bool:
+    """Whether the script may hold the frame's copy of its variables, which changes when we look at them.
+    ``body``: the source of what the frame runs. ``vars(args)`` is of something else.
+    """
+    if not _has_copy(frame) or not {"locals", "vars"}.intersection(frame.f_code.co_names):
+        return False
+    of_others = {
+        id(one.func)
+        for one in ast.walk(body)
+        if isinstance(one, ast.Call) and called(one) == "vars" and one.args
+    }
+    names = (one for one in ast.walk(body) if isinstance(one, ast.Name) and one.id in ("locals", "vars"))
+    return any(id(one) not in of_others for one in names)
 
 
 def _has_copy(frame: FrameType) -> bool:

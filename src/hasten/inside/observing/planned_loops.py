@@ -160,7 +160,7 @@ def _loops_in(
     nodes = list(around_line(body, frame.f_lineno))
     if not nodes:
         return []
-    if keeps_its_variables(frame):
+    if keeps_its_variables(frame, body):
         return [OTHER]
     with names_of(frame) as names:
         trainer = names.get("self")
