@@ -439,6 +439,13 @@ def test_several_steps_in_each_turn(each: int, planned: int) -> None:
     assert planned_steps([Loop(40, 9)], 10 * each, None, 0) == planned
 
 
+@pytest.mark.parametrize(("taken", "planned"), [(41, 80), (42, 80), (40, None), (43, None), (62, 120)])
+def test_several_steps_in_each_turn_of_which_the_latest_is_not_over(taken: int, planned: int | None) -> None:
+    """An encoder's optimizer steps, and then a decoder's."""
+    assert planned_steps([Loop(40, 20)], taken, None, 0) == planned
+    assert planned_steps([Loop(40, 18)], 37, None, 0) is None, "too few to tell"
+
+
 @pytest.mark.attack("truth")
 @pytest.mark.parametrize(
     ("around", "taken", "epoch_steps", "epochs"),
@@ -518,6 +525,36 @@ def test_epochs_that_end_before_the_limit_of_steps(tmp_path: Path, source: str) 
     said = [planned_steps(one, taken, 6, (taken - 1) // 6) for taken, one in enumerate(found, 1)]
     assert len(found) == 18
     assert set(said[8:]) == {18}
+
+
+@pytest.mark.parametrize(("most", "cut"), [(None, False), (0.02, True)])
+def test_an_early_stop_that_was_not_asked_for(tmp_path: Path, most: float | None, cut: bool) -> None:
+    """As in proximal policy optimization: ``if args.target_kl is not None and kl > args.target_kl``."""
+    source = """
+        for iteration in range(3):
+            for epoch in range(4):
+                for start in range(0, 6, 2):
+                    step()
+                if args.most is not None and float(epoch) > args.most:
+                    break
+    """
+    found = seen(tmp_path, source, args=SimpleNamespace(most=most))
+    assert found[0] == [Loop(3, 0), CUT if cut else Loop(4, 0), Loop(3, 0)]
+
+
+@pytest.mark.attack("truth")
+def test_an_early_stop_that_waits(tmp_path: Path) -> None:
+    """What another function counts, or finds, does not hold yet."""
+    source = """
+        for fold in range(3):
+            for epoch in range(4):
+                step()
+                if {test}:
+                    break
+    """
+    for test in ("stopper.waited > 2 and epoch > 1", "stopper.found is not None"):
+        found = seen(tmp_path, source.format(test=test), stopper=SimpleNamespace(waited=0, found=None))
+        assert found[0] == [Loop(3, 0), CUT]
 
 
 def test_a_limit_that_is_none_in_this_run(tmp_path: Path) -> None:

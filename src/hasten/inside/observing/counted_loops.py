@@ -5,11 +5,10 @@ limit: ``while step < steps:``, or ``if step >= steps: break`` in a loop without
 from __future__ import annotations
 
 import ast
-import operator
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Any
 
+from .conditions import holds, parts_of, used_in
 from .loop_sources import is_always_left, is_left_early, trains_elsewhere
 from .loops import Limited, Loop
 from .plain_values import Names, Unread, is_whole, value
@@ -71,9 +70,9 @@ def counted_loop(loops: Sequence[ast.AST], around: Sequence[ast.AST], within: Fu
     known = {_shown(check) for check, _ in checks}
     if any(_shown(check) not in known for loop in (outer, inner) for check in _orders(loop)):
         raise Unread  # it may end by something else
-    found, unsure = list[Loop](), not all(_is_known(part, known) for part in _parts(outer.test, ast.And))
+    found, unsure = list[Loop](), not all(_is_known(part, known) for part in parts_of(outer.test, ast.And))
     for check, by in checks:
-        if outer is not inner and is_left_early(outer, but=check.leaves):
+        if outer is not inner and is_left_early(outer, but=[check.leaves]):
             raise Unread
         try:
             if (loop := _read(check, by, outer, inner, around, within)) is not None:
@@ -97,15 +96,15 @@ def limited_pass(loop: ast.For, around: Sequence[ast.AST], within: Function) -> 
         if isinstance(one, ast.AugAssign)
     }
     checks = [check for check in _checks(loop) if ast.unparse(check.count) in raised.values()]
-    if len(checks) != 1 or is_left_early(loop, but=checks[0].leaves):
+    if len(checks) != 1 or is_left_early(loop, but=[checks[0].leaves]):
         raise Unread
     (check,) = checks
     if check.leaves is None or any(isinstance(one, ast.Or) for one in ast.walk(check.leaves)):
         raise Unread  # the other part may end it
     anew = {ast.unparse(one) for one in _set_in(outermost) if id(one) not in raised}
-    if ast.unparse(check.count) in anew or _used((check.limit, *check.given)) & set(_stored(outermost)):
+    if ast.unparse(check.count) in anew or used_in((check.limit, *check.given)) & set(_stored(outermost)):
         raise Unread
-    if not all(_holds(one, within.names) for one in check.given):
+    if not all(holds(one, within.names) for one in check.given):
         return None
     counted, limit = value(check.count, within.names), value(check.limit, within.names)
     if not (is_whole(counted) and is_whole(limit)):
@@ -142,52 +141,19 @@ def _read(
     """None if it never leaves the loop."""
     line, names, count = within.line, within.names, ast.unparse(check.count)
     changing = {name for loop in (outer, *around) for name in _stored(loop)}
-    used = _used((check.limit, *check.given))
+    used = used_in((check.limit, *check.given))
     if used & changing:
         raise Unread
-    if not all(_holds(one, names) for one in check.given):
+    if not all(holds(one, names) for one in check.given):
         return None
     at, limit, begin = value(check.count, names), value(check.limit, names), _begin(within.body, outer, count)
     if not (is_whole(at) and is_whole(limit)):
         raise Unread
     turns, done = _turns(check, raised, line, at - begin, limit - begin)
-    early = any(is_left_early(one, but=check.leaves) for one in (outer, inner))
+    early = any(is_left_early(one, but=[check.leaves]) for one in (outer, inner))
     anew = _is_set_before(outer, around[-1] if around else within.body, count)
     sure, elsewhere = not used & within.unsteady, trains_elsewhere(outer, line)
     return Loop(turns, done, early, elsewhere, anew, sure)
-
-
-def _used(parts: Sequence[ast.expr]) -> set[str]:
-    """All expressions in them."""
-    return {ast.unparse(one) for part in parts for one in ast.walk(part) if isinstance(one, ast.expr)}
-
-
-_COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
-    ast.Is: operator.is_,
-    ast.IsNot: operator.is_not,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
-
-
-def _holds(test: ast.expr, names: Names) -> bool:
-    """A condition of a script's: ``limit is not None``, ``limit > 0``, ``not trying``."""
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return not _holds(test.operand, names)
-    if isinstance(test, ast.Compare) and len(test.ops) == 1 and type(test.ops[0]) in _COMPARED:
-        left, right = value(test.left, names), value(test.comparators[0], names)
-        by_identity = isinstance(test.ops[0], (ast.Is, ast.IsNot))
-        if by_identity or (is_whole(left) and is_whole(right)):
-            return _COMPARED[type(test.ops[0])](left, right)
-        raise Unread
-    found = value(test, names)
-    if found is not None and not isinstance(found, int):
-        raise Unread
-    return bool(found)
 
 
 def _turns(check: _Check, raised: _Raise, line: int, at: int, limit: int) -> tuple[int, int]:
@@ -208,22 +174,17 @@ def _checks(loop: ast.For | ast.While) -> Iterator[_Check]:
     yield from _orders(loop)
     for one in _each_turn(loop.body):
         if isinstance(one, ast.If) and any(isinstance(last, (ast.Break, ast.Return)) for last in one.body):
-            parts = _parts(one.test, ast.And)
+            parts = parts_of(one.test, ast.And)
             for part in parts:
                 given = tuple(other for other in parts if other is not part)
-                for either in _parts(part, ast.Or):
+                for either in parts_of(part, ast.Or):
                     yield from _compared(either, (ast.GtE, ast.Gt), one, given)
 
 
 def _orders(loop: ast.For | ast.While) -> Iterator[_Check]:
     """Those in the test of the loop itself, all of which must hold for it to go on."""
-    for part in _parts(loop.test, ast.And) if isinstance(loop, ast.While) else ():
+    for part in parts_of(loop.test, ast.And) if isinstance(loop, ast.While) else ():
         yield from _compared(part, (ast.Lt, ast.LtE))
-
-
-def _parts(test: ast.expr, how: type[ast.boolop]) -> list[ast.expr]:
-    """Of ``a and b``, or of ``a or b``."""
-    return test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, how) else [test]
 
 
 def _compared(
@@ -297,3 +258,8 @@ def _stored(part: ast.AST) -> list[str]:
 
 def _set_in(part: ast.AST) -> Iterator[ast.AST]:
     return (one for one in ast.walk(part) if isinstance(getattr(one, "ctx", None), (ast.Store, ast.Del)))
+
+
+def stored_in(part: ast.AST) -> frozenset[str]:
+    """What it sets."""
+    return frozenset(_stored(part))

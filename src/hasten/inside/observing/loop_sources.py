@@ -70,10 +70,10 @@ def _names_in(nodes: Sequence[ast.AST], context: type[ast.expr_context] = ast.ex
     return names | {f".{one.attr}" for one in found if isinstance(one, ast.Attribute)}
 
 
-def is_left_early(node: ast.AST, but: ast.AST | None = None) -> bool:
+def is_left_early(node: ast.AST, but: Sequence[ast.AST | None] = ()) -> bool:
     """Whether a loop may be left within a turn, by a comparison, such as of the steps with the most there may
     be, or by what the loop itself sets. A flag, as for trying a script out, counts as never set. ``but``:
-    apart from this statement.
+    apart from these statements.
     """
     return any(compared is not False for compared in _exits(node, but))
 
@@ -87,7 +87,7 @@ def is_always_left(node: ast.AST) -> bool:
     return not goes_on and None in _exits(node)
 
 
-def _exits(node: ast.AST, but: ast.AST | None = None) -> Iterator[bool | None]:
+def _exits(node: ast.AST, but: Sequence[ast.AST | None] = ()) -> Iterator[bool | None]:
     """For each statement that leaves the loop, whether a comparison decides, or what the loop sets: False for
     a flag, None for nothing.
     """
@@ -96,7 +96,7 @@ def _exits(node: ast.AST, but: ast.AST | None = None) -> Iterator[bool | None]:
     todo: list[tuple[ast.AST, bool | None, bool]] = [(line, None, True) for line in body]
     while todo:
         one, compared, own = todo.pop()
-        if one is but:
+        if any(one is other for other in but):
             continue
         if isinstance(one, ast.Return) or (own and isinstance(one, ast.Break)):
             yield compared

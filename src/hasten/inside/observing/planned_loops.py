@@ -22,7 +22,8 @@ from typing import TypeGuard
 
 from ...records.whole_run import ENDLESS_STEPS
 from ..class_names import module_of
-from .counted_loops import Function, counted_loop, limited_pass
+from .conditions import switched_off
+from .counted_loops import Function, counted_loop, limited_pass, stored_in
 from .loop_sources import (
     around_line,
     body_of,
@@ -48,6 +49,8 @@ from .plain_values import (
 _LEAST_TURNS = 4  # that say that each is a step
 _LEAST_LEFT = 2  # passes that say after how many steps each is left
 _MANY_TURNS = 8  # that say how many steps come in each
+_TURNS_IN_PART = 20  # likewise, the latest of which is not over
+_WRAPPED = {"accelerate": "base_dataloader", "lightning": "_dataloader", "lightning_fabric": "_dataloader"}
 
 
 def planned_steps(
@@ -86,12 +89,13 @@ def _steps_of(
         done = done * loop.turns + loop.done
     all_read, begun = read == len(around), done + 1
     others = [loop for loop in loops[:-1] if loop.elsewhere]  # each of whose turns may train in two places
-    several = all_read and begun >= _MANY_TURNS and taken % begun == 0 and not others
+    whole = taken % begun == 0 or (begun >= _TURNS_IN_PART and taken > (begun - 1) * -(-taken // begun))
+    several = all_read and begun >= _MANY_TURNS and whole and not others
     if not all(map(_is_sure, accumulate([[loop] for loop in loops]))):
         return None
     alone = all(loop.done for loop in others)
     if taken and begun >= _LEAST_TURNS and ((taken == begun and alone) or several):
-        return turns * taken // begun
+        return turns * -(-taken // begun)
     innermost = read == len(around) - 1  # and not one around epochs
     known = left_early and innermost and epochs >= _LEAST_LEFT
     if all_read or (around[read] == CUT and not known) or not epoch_steps or done != epochs:
@@ -190,11 +194,12 @@ def _read(nodes: list[ast.AST], function: Function, loader: type) -> list[Loop |
 def _loop(node: ast.AST, around: Sequence[ast.AST], function: Function, loader: type) -> Loop | Limited | str:
     if not isinstance(node, ast.For) or may_change(node) or is_always_left(node):
         return OTHER
-    early, names = is_left_early(node), function.names
+    names = function.names
+    early = is_left_early(node, list(switched_off(node, stored_in((around or [node])[0]), names)))
     try:
         over, start = iterated(node.iter, names)
-        while "tqdm" in module_of(type(over)):
-            over = attribute(over, "iterable")
+        while (name := _wrapped_in(over)) is not None:
+            over = attribute(over, name)
         if issubclass(type(over), loader):
             return _left(node, around, function) if early else LOADER
         if type(over) is not range:
@@ -210,6 +215,12 @@ def _loop(node: ast.AST, around: Sequence[ast.AST], function: Function, loader: 
     if not 0 <= done < len(over):
         return OTHER
     return Loop(len(over), done, early, elsewhere, sure=not named(node.iter) & function.unsteady)
+
+
+def _wrapped_in(over: object) -> str | None:
+    """The attribute in which it keeps what it goes over, if it belongs to a library that wraps that."""
+    module = module_of(type(over))
+    return "iterable" if "tqdm" in module else _WRAPPED.get(module.partition(".")[0])
 
 
 def _left(node: ast.For, around: Sequence[ast.AST], function: Function) -> Limited | str:
