@@ -100,7 +100,7 @@ class EpochWorker(PaperWorker):
             self.share * run.between * self.speed / 0.01 * math.prod(run.shorter.get(n, 1.0) for n in names)
         )
         later = sum(run.later.get(name, 0.0) for name in names)
-        self.paying = run.epoch // 2
+        self.paying = max(1, run.epoch // 2)
         self.owed = later / self.paying
         return step(
             seconds,

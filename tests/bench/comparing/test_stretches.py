@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from hasten.bench.comparing.steps import STEPS as PER_STEP
 from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.comparing.stretches import StretchBench
 from hasten.errors import WorkerError
@@ -20,6 +21,7 @@ RHYTHM = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
 SHORT = {"epoch": 40, "between": 0.4}  # epochs of 0.8 s
 LONG = {"epoch": 40, "between": 4.0}
 STEPS = 0.4  # seconds that an epoch's steps take
+UNEVEN = (0.01, 0.012, 0.009, 0.011, 0.0105)
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +51,28 @@ def test_the_ratio_is_of_steps_and_evaluation_together(lengths: dict[str, float]
     assert (trial.method, trial.parts) == ("stretches", ("evaluation",))
     assert trial.step_log_ratios == pytest.approx([0.0] * 4)
     assert [proof.technique for proof in trial.proofs] == ["quick_eval"]
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_an_evaluation_in_every_step_counts_as_well(early: bool) -> None:
+    """As of a whole graph, that is evaluated after each update: any steps are compared, nothing evened."""
+    run = PaperRun(epoch=1, between=0.05, shorter={"quick_eval": 0.25}, speeds=UNEVEN)
+    rhythm = Rhythm(evaluations=1, restarts=1, saves=1, cycle=1, cycle_seconds=0.06, unit=PER_STEP)
+    bench = bench_over(run, rhythm)
+    bench.early = early
+    assert bench.seek(BASELINE, QUICK, 60.0) == Seen(pytest.approx(1.0, rel=0.1))
+    trial = bench.compare(BASELINE, QUICK, 4)
+    assert trial.failure is None
+    assert trial.ratio is not None
+    assert trial.ratio.value == pytest.approx((0.01 + 0.05 / 4) / 0.06, rel=0.1)
+
+
+def test_a_plan_that_leaves_out_evaluations_of_every_step_fails() -> None:
+    run = PaperRun(epoch=1, between=0.05, skips="quick_eval")
+    rhythm = Rhythm(evaluations=1, restarts=1, saves=1, cycle=1, cycle_seconds=0.06, unit=PER_STEP)
+    bench = bench_over(run, rhythm)
+    bench.seek(BASELINE, QUICK, 60.0)
+    assert "evaluation came by 0 times" in (bench.compare(BASELINE, QUICK, 2).failure or "")
 
 
 def test_what_acts_from_the_second_time_on_is_not_compared_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,9 +107,6 @@ def test_a_plan_that_evaluates_less_often_fails() -> None:
     trial = compared(PaperRun(shorter={"quick_eval": 0.1}, skips="quick_eval", **LONG))  # type: ignore[arg-type]
     assert trial.ratio is None
     assert trial.failure == "evaluation came by 0 times in steps in which plain training has it 1 times"
-
-
-UNEVEN = (0.01, 0.012, 0.009, 0.011, 0.0105)
 
 
 @pytest.mark.attack("truth")
