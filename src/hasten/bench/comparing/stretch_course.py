@@ -89,6 +89,11 @@ def times_in(steps: Sequence[Step], part: str, rhythm: Rhythm) -> int:
     return sum(comes_by(step, part, rhythm) for step in steps)
 
 
+def are_beyond_steps(parts: Parts, stretches: Sequence[Sequence[Step]], rhythm: Rhythm) -> bool:
+    """Whether each of ``parts`` shows in the stretches besides what every step has of it."""
+    return all(is_told(part) and any(times_in(one, part, rhythm) for one in stretches) for part in parts)
+
+
 def all_in(steps: Sequence[Step], part: str) -> int:
     """How many there were in them, with what every step has."""
     return sum(_count(step, part) for step in steps)

@@ -51,7 +51,7 @@ from .pair_costs import PairCosts, seconds_trained
 from .pairs import Enough, MeasureFailed, PairsBench
 from .quiet import Quiet
 from .steps import STEPS, Block, Rhythm, measure, seconds_beyond_steps, spoilt
-from .stretch_course import Course, Parts, all_in, course_of, is_told, times_in, unseen
+from .stretch_course import Course, Parts, all_in, are_beyond_steps, course_of, is_told, unseen
 
 _AT_ONCE_SECONDS = 0.5  # between two looks at what occurred
 _LATEST_STEPS = 5  # steps whose median says how slow they are
@@ -181,15 +181,8 @@ class StretchBench(PairsBench):
         steps = self._scouts[changing(a)][course.cuts[0] : course.cuts[-1]]
         each = course.seconds / len(course.lengths)
         beyond = seconds_beyond_steps(steps, self._rhythm)
-        if beyond is None or not self._beyond_steps([steps], outside_steps(a, b)):
-            return Seen(each)
-        return Seen(each, beyond / course.seconds)
-
-    def _beyond_steps(self, stretches: Sequence[Sequence[Step]], parts: Parts) -> bool:
-        """Whether each of ``parts`` shows in them, besides what every step has of it."""
-        return all(
-            is_told(part) and any(times_in(one, part, self._rhythm) for one in stretches) for part in parts
-        )
+        told = beyond is not None and are_beyond_steps(outside_steps(a, b), [steps], self._rhythm)
+        return Seen(each, beyond / course.seconds if beyond is not None and told else None)
 
     def _unseen(self, parts: Parts, training: Plan, seconds: float, failure: str) -> Unseen:
         found, until = unseen(self._scouts.get(training, []), parts, self._rhythm, self._epoch_seconds)
@@ -249,7 +242,9 @@ class StretchBench(PairsBench):
             self._check(trained[a], trained[b])
         of_a, of_b = (self._regular(trained[plan]) for plan in (a, b))
         self._step_logs.append(math.log(of_b / of_a) if of_a and of_b else None)
-        evened = self.early and act_between_steps(a, b) and self._beyond_steps(trained[a], self._parts)
+        evened = (
+            self.early and act_between_steps(a, b) and are_beyond_steps(self._parts, trained[a], self._rhythm)
+        )
         timed = with_steps_of_both(trained, self._rhythm) if evened else trained
         yield from ((plan, self._block_of(steps)) for plan, each in timed.items() for steps in each)
 
