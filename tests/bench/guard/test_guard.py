@@ -398,6 +398,22 @@ def test_a_loss_that_never_changes_tells_nothing_alone() -> None:
     assert watched_verdict(stepped, stepped, stepped, False, "float32").passed
 
 
+@pytest.mark.attack("truth")
+def test_a_training_that_noise_changes_beyond_recognition_tells_nothing() -> None:
+    """As where a sigmoid is saturated: losses and gradients of next to nothing."""
+    gradient = {"weight": [1.0, 1.0, 4.0]}
+    far = [replace(check, gradient=gradient) for check in checks()]
+    apart = [replace(step, losses=(3.0 * step.losses[0],)) for step in training()]
+    plain = Watched(training(), checks())
+    judged = watched_verdict(plain, Watched(apart, far), Watched(training(), checks()), False, "bfloat16")
+    assert (judged.accuracy, judged.why_not) == ("not checked", "noise")
+    assert reasons(judged) == ["noise the size of rounding moves losses and gradients by more than half"]
+    by_steps = watched_verdict(plain, Watched(apart, checks()), plain, False, "bfloat16")
+    by_losses = watched_verdict(plain, Watched(training(), far), plain, False, "bfloat16")
+    assert by_steps.passed
+    assert by_losses.passed
+
+
 # ---- a script that decides by its losses
 def found_by_steps(count: int, noise: float = 0.0) -> Trace:
     """A search for a rate of this many steps, then the training."""

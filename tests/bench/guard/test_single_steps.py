@@ -97,6 +97,36 @@ def test_noise_up_to_so_many_times_what_rounding_does_passes() -> None:
     assert not judged(checks(noise=0.02 * ROUNDING_TIMES * 1.02), rounded)["held"]
 
 
+def with_noise(*noise: float, scale: float = 1.0) -> list[Check]:
+    return [
+        replace(c, gradient={"weight": sums(scale, one)}, since={"parameters": sums(scale, one)})
+        for c, one in zip(checks(), noise, strict=True)
+    ]
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("scale", [0.5, 1.5])
+def test_a_step_whose_gradient_is_next_to_nothing_excuses_no_other(precision: str, scale: float) -> None:
+    """As after an update that saturated a sigmoid: noise of any size makes it a million times larger."""
+    rounded = with_noise(1e-3, 1e6, 1e-3)
+    assert judged(with_noise(1e-3, 2e6, 1e-3), rounded, precision=precision)["held"]
+    found = judged(with_noise(1e-3, 1e6, 1e-3, scale=scale), rounded, precision=precision)
+    assert not found["held"]
+    assert found["compared"]["gradient"]["step"] != 2
+    assert not judged(with_noise(1e-3, 1e8, 1e-3), rounded, precision=precision)["held"], "nor just anything"
+
+
+@pytest.mark.attack("truth")
+def test_where_rounding_moves_every_gradient_nothing_was_compared() -> None:
+    rounded = with_noise(2.0, 1e6, 0.6)
+    found = judged(with_noise(1.0, 1.0, 0.5), rounded)
+    assert found["held"] is None
+    assert found["left_out"] == "rounding alone moves every gradient by more than half"
+    assert judged(with_noise(1e9, 1.0, 1.0), rounded)["held"] is False
+    assert judged(with_noise(1.0, 1.0, 0.5), rounded, draws=True)["held"]
+
+
 def with_scales(*scales: float) -> list[Check]:
     return [replace(c, gradient={"weight": sums(scale)}) for c, scale in zip(checks(), scales, strict=True)]
 

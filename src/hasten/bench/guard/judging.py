@@ -18,7 +18,7 @@ from ...records.trace import Trace
 from ...records.verdict import DRAWN, Difference, GuardVerdict, Invariants
 from .checked_steps import LEAST_STEPS, Check, Watched
 from .evaluations import judge_evaluations
-from .single_steps import judge_steps
+from .single_steps import NOISE, judge_steps
 
 TOLERANCE = 4.0  # times the perturbed baseline's difference
 # Relative; below it, losses count as equal. A unit that switches at its kink may move them by this much in
@@ -30,6 +30,7 @@ FLOOR = 1e-4
 # planted faults that move losses by less than 0.1%, single steps show the fault.
 AGREED_FLOOR = 1e-3
 _CONSTANT = "the loss is the same number in every step, and no gradients could be compared"
+_CHAOTIC = "noise the size of rounding moves losses and gradients by more than half"
 
 
 def verdict_on(
@@ -61,6 +62,8 @@ def verdict_on(
         whole = _as_steps_agreed(whole)
     if whole.passed and steps.held is None and _is_constant(reference.trace):
         whole = replace(whole, accuracy="not checked", why_not="no losses", failure=_CONSTANT)
+    elif whole.passed and steps.held is None and (whole.loss_curve.tolerance or 0.0) > NOISE:
+        whole = replace(whole, accuracy="not checked", why_not="noise", failure=_CHAOTIC)
     accuracy = "not held" if steps.held is False and whole.passed else whole.accuracy
     return replace(whole, accuracy=accuracy, numerics=steps)
 

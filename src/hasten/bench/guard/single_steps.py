@@ -68,6 +68,8 @@ def judge_steps(
     for what in _kinds(candidate):
         shown = departures(what, noisier) if what in ("gradient", "buffers") else []
         tolerance = _in_step(_tolerance(what, perturbed, draws, precision), shown)
+        if not draws and what != "update":
+            tolerance = _where_noisy(tolerance, departures(what, perturbed), precision)
         choose = _middle if draws and what == "buffers" else _worst
         found = choose(departures(what, candidate), tolerance)
         if found is not None:
@@ -77,9 +79,14 @@ def judge_steps(
     scaled = _worst_scale(perturbed, candidate) if precision == "float32" and not draws else None
     counts = {str(check.step): tuple(check.counts) for check in candidate if check.counts}
     found_all = [*compared.values(), *(one for one in (mean, tensor, scaled) if one is not None)]
+    held, left_out = all(one.held for one in found_all) and not counts, ""
+    if not (compared or counts):
+        left_out = "no gradients were left at the end of a step"
+    elif held and not draws and _are_all_noisy(departures("gradient", perturbed)):
+        left_out = "rounding alone moves every gradient by more than half"
     return SingleSteps(
-        held=all(one.held for one in found_all) and not counts if compared or counts else None,
-        left_out="" if compared or counts else "no gradients were left at the end of a step",
+        held=held if not left_out else None,
+        left_out=left_out,
         steps=tuple(check.step for check in candidate),
         precision=precision,
         draws=draws,
@@ -99,8 +106,32 @@ def _kinds(checks: Sequence[Check]) -> list[str]:
 def _tolerance(what: str, perturbed: Sequence[Check], draws: bool, precision: str) -> Departure:
     if what == "update":
         return SAME_GRADIENT
-    tolerance = _allowed([departed for _, departed in departures(what, perturbed)], draws, precision)
+    rounded = departures(what, perturbed)
+    calm = [departed for step, departed in rounded if draws or step not in noisy_steps(rounded)]
+    tolerance = _allowed(calm, draws, precision)
     return _whole(tolerance) if what.startswith("since ") else tolerance
+
+
+def noisy_steps(rounded: Sequence[tuple[int, Departure]]) -> set[int]:
+    """Where rounding alone moves it by more than half, as it does a gradient of next to nothing. They say
+    nothing of what rounding does in other steps.
+    """
+    return {step for step, departed in rounded if not departed.residual <= NOISE}
+
+
+def _are_all_noisy(rounded: Sequence[tuple[int, Departure]]) -> bool:
+    return bool(rounded) and noisy_steps(rounded) == {step for step, _ in rounded}
+
+
+def _where_noisy(usual: InStep, rounded: Sequence[tuple[int, Departure]], precision: str) -> InStep:
+    """``usual``, except in those steps, for each of which its own noise counts."""
+    noisy = noisy_steps(rounded)
+
+    def allowed(step: int) -> Departure:
+        there = [departed for number, departed in rounded if number == step]
+        return _allowed(there, False, precision) if step in noisy else usual(step)
+
+    return allowed
 
 
 def _allowed(perturbed: Sequence[Departure], draws: bool, precision: str) -> Departure:
@@ -159,8 +190,11 @@ def _mean_scale(
 
     None for fewer than ``LEAST_CHECKS``, which show too little of rounding, and if not numbers.
     """
-    ours = [departed.scale for departed in gradient_departures(candidate)]
-    theirs = [departed.scale for departed in gradient_departures(perturbed)]
+    noisy = set() if draws else noisy_steps(departures("gradient", perturbed))
+    ours, theirs = (
+        [departed.scale for step, departed in departures("gradient", checks) if step not in noisy]
+        for checks in (candidate, perturbed)
+    )
     if min(len(ours), len(theirs)) < LEAST_CHECKS or not all(map(math.isfinite, (*ours, *theirs))):
         return None
     rounded = math.sqrt(fmean(scale * scale for scale in theirs))
