@@ -25,6 +25,14 @@ def test_nothing_refused_takes_no_line() -> None:
     assert not_tried_lines([], "train.py") == []
 
 
+def test_what_was_tried_with_something_else_does_apply() -> None:
+    """As what keeps samples in memory, once no worker processes make them."""
+    refused = [Refused("dataset_in_ram", (NO_GPU,)), Refused("tf32", (NO_GPU,)), Refused("threads", (LATE,))]
+    found = not_tried_lines(refused, "train.py", {"dataset_in_ram", "threads"})
+    assert "\nDo not apply here: tf32. To see why:" in found
+    assert f"  threads: {FOR_MORE}" in found, "other settings of it"
+
+
 def test_what_had_no_time_comes_first_with_the_budget_that_would_do() -> None:
     found = report(tf32=(NO_GPU,), threads=(LATE,), processes=(LATE,))
     first, rest = found.lstrip("\n").split("\n\n")

@@ -6,7 +6,7 @@ or does not apply, there are dozens: these are names, and ``hasten techniques`` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
 from ..records.result import Refused
@@ -26,13 +26,16 @@ _CHOICE = {"risk", "by name", "only the start"}
 _SMALL = {"small part", "small phases"}
 
 
-def not_tried_lines(refused: Sequence[Refused], script: str) -> list[str]:
+def not_tried_lines(refused: Sequence[Refused], script: str, tried: Collection[str] = ()) -> list[str]:
     """Techniques with the same reason share a line; those in the plan come last. ``script``: what follows
-    ``hasten techniques`` for it, arguments included.
+    ``hasten techniques`` for it, arguments included. ``tried``: what does not apply alone, and was tried with
+    something else.
     """
     groups: dict[Group, list[Refused]] = {}
     for row in refused:
-        groups.setdefault(_group_of(row), []).append(row)
+        group = _group_of(row)
+        if group != "never" or row.technique not in tried:
+            groups.setdefault(group, []).append(row)
     lines: list[str] = []
     for group, heading in _HEADINGS.items():
         if group in groups:

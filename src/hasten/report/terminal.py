@@ -67,7 +67,8 @@ def print_tune(result: TuneResult, console: Console, script: str, plan_path: Pat
         console.print(line)
     for line in thread_lines(result.threads) if result.threads is not None else []:
         console.print(line)
-    print_lines(console, not_tried_lines(result.refused, script))
+    tried = {row.technique for row in result.tried} | set(result.plan.techniques)
+    print_lines(console, not_tried_lines(result.refused, script, tried))
     console.print()
     console.print(_verdict(result), style="bold")
     for line in forecast_lines(result.forecast, result.tune_seconds) if result.forecast is not None else []:
