@@ -117,6 +117,14 @@ def test_a_step_whose_gradient_is_next_to_nothing_excuses_no_other(precision: st
     assert not judged(with_noise(1e-3, 1e8, 1e-3), rounded, precision=precision)["held"], "nor just anything"
 
 
+def test_what_has_changed_since_is_compared_as_a_whole_where_it_is_noise() -> None:
+    """Rounding has grown over many steps, and moved the size by chance as well."""
+    exact = checks()
+    grown = [replace(c, since={"parameters": sums(1.0, 0.6)}) for c in exact]
+    found = judged([replace(c, since={"parameters": sums(1.2, 0.6)}) for c in exact], grown)
+    assert found["compared"]["since parameters"]["held"]
+
+
 @pytest.mark.attack("truth")
 def test_where_rounding_moves_every_gradient_nothing_was_compared() -> None:
     rounded = with_noise(2.0, 1e6, 0.6)

@@ -69,7 +69,7 @@ def judge_steps(
         shown = departures(what, noisier) if what in ("gradient", "buffers") else []
         tolerance = _in_step(_tolerance(what, perturbed, draws, precision), shown)
         if not draws and what != "update":
-            tolerance = _where_noisy(tolerance, departures(what, perturbed), precision)
+            tolerance = _where_noisy(tolerance, what, perturbed, precision)
         choose = _middle if draws and what == "buffers" else _worst
         found = choose(departures(what, candidate), tolerance)
         if found is not None:
@@ -108,7 +108,10 @@ def _tolerance(what: str, perturbed: Sequence[Check], draws: bool, precision: st
         return SAME_GRADIENT
     rounded = departures(what, perturbed)
     calm = [departed for step, departed in rounded if draws or step not in noisy_steps(rounded)]
-    tolerance = _allowed(calm, draws, precision)
+    return _of_kind(what, _allowed(calm, draws, precision))
+
+
+def _of_kind(what: str, tolerance: Departure) -> Departure:
     return _whole(tolerance) if what.startswith("since ") else tolerance
 
 
@@ -123,13 +126,14 @@ def _are_all_noisy(rounded: Sequence[tuple[int, Departure]]) -> bool:
     return bool(rounded) and noisy_steps(rounded) == {step for step, _ in rounded}
 
 
-def _where_noisy(usual: InStep, rounded: Sequence[tuple[int, Departure]], precision: str) -> InStep:
+def _where_noisy(usual: InStep, what: str, perturbed: Sequence[Check], precision: str) -> InStep:
     """``usual``, except in those steps, for each of which its own noise counts."""
+    rounded = departures(what, perturbed)
     noisy = noisy_steps(rounded)
 
     def allowed(step: int) -> Departure:
         there = [departed for number, departed in rounded if number == step]
-        return _allowed(there, False, precision) if step in noisy else usual(step)
+        return _of_kind(what, _allowed(there, False, precision)) if step in noisy else usual(step)
 
     return allowed
 
