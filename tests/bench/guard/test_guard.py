@@ -428,6 +428,13 @@ def test_a_lower_precision_whose_noise_makes_another_training_was_not_checked() 
     ]
 
 
+def test_one_large_loss_is_no_other_training() -> None:
+    first = [replace(step, losses=(50.0 if n == 0 else 1.0,)) for n, step in enumerate(training())]
+    apart = [replace(step, losses=(80.0 if n == 0 else 1.0,)) for n, step in enumerate(training())]
+    plain = Watched(first, checks())
+    assert watched_verdict(plain, Watched(apart, checks()), plain, False, "bfloat16").passed
+
+
 def test_losses_of_next_to_nothing_at_the_end_are_no_other_training() -> None:
     learnt = [replace(step, losses=(1.0 if n < 20 else 1e-6,)) for n, step in enumerate(training())]
     apart = [replace(step, losses=(1.0 if n < 20 else 3e-6,)) for n, step in enumerate(training())]

@@ -98,9 +98,11 @@ def test_noise_up_to_so_many_times_what_rounding_does_passes() -> None:
 
 
 def with_noise(*noise: float, scale: float = 1.0) -> list[Check]:
+    """What is beyond half of the size moves the scale as well, as it does."""
     return [
-        replace(c, gradient={"weight": sums(scale, one)}, since={"parameters": sums(scale, one)})
+        replace(c, gradient={"weight": moved}, since={"parameters": moved})
         for c, one in zip(checks(), noise, strict=True)
+        if (moved := sums(scale + (one if one > 0.5 else 0.0), one))
     ]
 
 
@@ -114,6 +116,7 @@ def test_a_step_whose_gradient_is_next_to_nothing_excuses_no_other(precision: st
     found = judged(with_noise(1e-3, 1e6, 1e-3, scale=scale), rounded, precision=precision)
     assert not found["held"]
     assert found["compared"]["gradient"]["step"] != 2
+    assert found["compared"]["gradient"]["scale_tolerance"] < 0.1
     assert not judged(with_noise(1e-3, 1e8, 1e-3), rounded, precision=precision)["held"], "nor just anything"
 
 
@@ -123,6 +126,21 @@ def test_what_has_changed_since_is_compared_as_a_whole_where_it_is_noise() -> No
     grown = [replace(c, since={"parameters": sums(1.0, 0.6)}) for c in exact]
     found = judged([replace(c, since={"parameters": sums(1.2, 0.6)}) for c in exact], grown)
     assert found["compared"]["since parameters"]["held"]
+
+
+@pytest.mark.attack("truth")
+def test_the_mean_scale_is_of_the_steps_that_tell_of_it() -> None:
+    """A little in each of them, where another one's noise would excuse anything."""
+    steps = [replace(checks()[0], step=step) for step in (1, 2, 20, 40)]
+    noise = (0.0, 1e6, 0.0, 0.0)
+
+    def scaled(scale: float) -> list[Check]:
+        moved = [{"weight": sums(scale + one, one)} for one in noise]
+        return [replace(c, gradient=gradient) for c, gradient in zip(steps, moved, strict=True)]
+
+    found = judged(scaled(1.015), scaled(1.0), precision="bfloat16")
+    assert found["mean_scale"]["held"] is False
+    assert found["mean_scale"]["scale"] == pytest.approx(1.015)
 
 
 @pytest.mark.attack("truth")

@@ -511,6 +511,10 @@ def test_a_limit_of_all_steps_in_a_pass(tmp_path: Path, test: str) -> None:
     assert planned_steps([Loop(4, 3), Limited(100, 9, 1)], 9, 3, 3) == 12, "the epochs end before"
 
 
+def test_a_limit_that_may_be_reached(tmp_path: Path) -> None:
+    assert seen(tmp_path, LIMITED.format(test="steps > most", most=10))[18][-1] == Limited(11, 9, 1)
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -552,9 +556,24 @@ def test_an_early_stop_that_waits(tmp_path: Path) -> None:
                 if {test}:
                     break
     """
-    for test in ("stopper.waited > 2 and epoch > 1", "stopper.found is not None"):
-        found = seen(tmp_path, source.format(test=test), stopper=SimpleNamespace(waited=0, found=None))
+    tests = "stopper.waited > 2 and epoch > 1", "stopper.found is not None", "again is not None and epoch > 1"
+    source += "                again = epoch\n"
+    for test in tests:
+        found = seen(
+            tmp_path, source.format(test=test), stopper=SimpleNamespace(waited=0, found=None), again=None
+        )
         assert found[0] == [Loop(3, 0), CUT]
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("accelerate.data_loader", "base_dataloader"), ("lightning.fabric.wrappers", "_dataloader")],
+)
+def test_a_loader_that_a_library_wraps(tmp_path: Path, module: str, name: str) -> None:
+    wrapper = type("Wrapper", (), {"__module__": module, "__iter__": lambda self: iter(LOADER_OF_SIX)})()
+    setattr(wrapper, name, LOADER_OF_SIX)
+    source = "for epoch in range(3):\n    for batch in wrapper:\n        step()"
+    assert seen(tmp_path, source, wrapper=wrapper)[0] == [Loop(3, 0), LOADER]
 
 
 def test_a_limit_that_is_none_in_this_run(tmp_path: Path) -> None:
@@ -567,6 +586,8 @@ def test_a_limit_that_is_none_in_this_run(tmp_path: Path) -> None:
 def test_a_limit_of_what_is_not_known_to_be_steps(counted: int, taken: int) -> None:
     """Batches, samples, what another training counted; or so few that they are as many by chance."""
     assert planned_steps([Loop(4, 3), Limited(100, counted, 1)], taken, 3, 3) is None
+    assert planned_steps([Loop(4, 0), Limited(100, 3, 1)], 3, 6, 0) is None
+    assert planned_steps([Loop(4, 0), Limited(100, 9, 1)], 9, 20, 0) == 80
 
 
 @pytest.mark.attack("truth")
@@ -598,6 +619,15 @@ def test_a_limit_of_what_is_not_known_to_be_steps(counted: int, taken: int) -> N
                 if steps >= 100:
                     break
                 if steps > best:
+                    break
+        """,
+        """
+        steps = 0
+        for epoch in range(4):
+            for batch in loader:
+                step()
+                steps += 1
+                if steps >= 100 or limit() > 9:
                     break
         """,
         """
