@@ -407,7 +407,17 @@ def test_a_training_that_noise_changes_beyond_recognition_tells_nothing() -> Non
     plain = Watched(training(), checks())
     judged = watched_verdict(plain, Watched(apart, far), Watched(training(), checks()), False, "bfloat16")
     assert (judged.accuracy, judged.why_not) == ("not checked", "noise")
-    assert reasons(judged) == ["noise the size of rounding moves losses and gradients by more than half"]
+    assert reasons(judged) == [
+        "noise the size of rounding moves the losses by more than half, and rounding alone moves every "
+        "gradient by more than half"
+    ]
+    evaluated = Watched(training(), [replace(check, evaluation=0.004) for check in checks()])
+    lowered = watched_verdict(plain, Watched(apart, far), evaluated, False, "bfloat16")
+    assert (lowered.accuracy, lowered.why_not) == ("not checked", "noise"), (
+        "its evaluations do not tell either"
+    )
+    drawn = watched_verdict(plain, Watched(apart), Watched(training()), True, "bfloat16")
+    assert drawn.passed, "other draws change losses anyway"
     assert watched_verdict(plain, Watched(training(), far), plain, False, "bfloat16").passed
 
 

@@ -181,8 +181,9 @@ class StretchBench(PairsBench):
         steps = self._scouts[changing(a)][course.cuts[0] : course.cuts[-1]]
         each = course.seconds / len(course.lengths)
         beyond = seconds_beyond_steps(steps, self._rhythm)
-        told = beyond is not None and are_beyond_steps(outside_steps(a, b), [steps], self._rhythm)
-        return Seen(each, beyond / course.seconds if beyond is not None and told else None)
+        if beyond is None or not are_beyond_steps(outside_steps(a, b), [steps], self._rhythm):
+            return Seen(each)
+        return Seen(each, beyond / course.seconds)
 
     def _unseen(self, parts: Parts, training: Plan, seconds: float, failure: str) -> Unseen:
         found, until = unseen(self._scouts.get(training, []), parts, self._rhythm, self._epoch_seconds)

@@ -102,7 +102,7 @@ def limited_pass(loop: ast.For, around: Sequence[ast.AST], within: Function) -> 
     if check.leaves is None or any(isinstance(one, ast.Or) for one in ast.walk(check.leaves)):
         raise Unread  # the other part may end it
     anew = {ast.unparse(one) for one in _set_in(outermost) if id(one) not in raised}
-    if ast.unparse(check.count) in anew or used_in((check.limit, *check.given)) & set(_stored(outermost)):
+    if ast.unparse(check.count) in anew or used_in((check.limit, *check.given)) & stored_in(outermost):
         raise Unread
     if not all(holds(one, within.names) for one in check.given):
         return None
@@ -251,6 +251,11 @@ def _is_set_before(loop: ast.AST, part: ast.AST, count: str) -> bool:
     )
 
 
+def stored_in(part: ast.AST) -> frozenset[str]:
+    """What it sets."""
+    return frozenset(_stored(part))
+
+
 def _stored(part: ast.AST) -> list[str]:
     """What it sets, once for each place."""
     return [ast.unparse(one) for one in _set_in(part)]
@@ -258,8 +263,3 @@ def _stored(part: ast.AST) -> list[str]:
 
 def _set_in(part: ast.AST) -> Iterator[ast.AST]:
     return (one for one in ast.walk(part) if isinstance(getattr(one, "ctx", None), (ast.Store, ast.Del)))
-
-
-def stored_in(part: ast.AST) -> frozenset[str]:
-    """What it sets."""
-    return frozenset(_stored(part))
