@@ -403,7 +403,7 @@ def test_a_training_that_noise_changes_beyond_recognition_tells_nothing() -> Non
     """As where a sigmoid is saturated: losses and gradients of next to nothing."""
     gradient = {"weight": [1.0, 1.0, 4.0]}
     far = [replace(check, gradient=gradient) for check in checks()]
-    apart = [replace(step, losses=(3.0 * step.losses[0],)) for step in training()]
+    apart = [replace(step, losses=(1.25 * step.losses[0],)) for step in training()]
     plain = Watched(training(), checks())
     judged = watched_verdict(plain, Watched(apart, far), Watched(training(), checks()), False, "bfloat16")
     assert (judged.accuracy, judged.why_not) == ("not checked", "noise")
