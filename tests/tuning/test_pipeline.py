@@ -6,6 +6,7 @@ import json
 import math
 import re
 import sqlite3
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -787,6 +788,38 @@ def test_a_training_that_does_not_bear_the_rounding_is_checked_without_what_lowe
     (row,) = [row for row in result.tried if row.method == "guard"]
     assert (row.technique, row.kept) == ("bf16", False)
     assert "accuracy could not be checked: with noise the size of" in reason_words(row.reason)
+
+
+@pytest.mark.parametrize(
+    ("most", "first", "claimed"),
+    [
+        pytest.param(0.0, 140.0, False, id="a budget that somebody named"),
+        pytest.param(600.0, 170.0, True, id="it may grow"),
+        pytest.param(600.0, 10.0, True, id="it need not"),
+    ],
+)
+def test_what_a_long_check_leaves_is_checked_and_confirmed_where_the_budget_may_grow(
+    paper: Paper, monkeypatch: pytest.MonkeyPatch, most: float, first: float, claimed: bool
+) -> None:
+    """A siamese network did not bear bfloat16: the rest of the plan had 72 s left and needed 133."""
+    paper.effects = {"dataset_in_ram": 0.5, "bf16": 0.7, "malloc": 0.9}
+    paper.unseen = [unchecked("noise", "")]
+    late, usual = [0.0], paper.guard
+    told: list[float] = []
+
+    def slow_guard(*how: Any) -> GuardVerdict:
+        late[0] += 10.0 if late[0] else first
+        return usual(*how)
+
+    class Telling(Silent):
+        def grown(self, budget: float, nothing_found: bool = False) -> None:
+            told.append(budget)
+
+    monkeypatch.setattr(accuracy, "guard", slow_guard)
+    result = tune(replace(request(), budget_most=most), Telling(), lambda: time.monotonic() + late[0])
+    assert (result.outcome == "gain") is claimed
+    assert set(result.plan.techniques) == ({"dataset_in_ram", "malloc"} if claimed else set())
+    assert (max(told, default=0.0) > 180) is (claimed and first > 100), "it has 180 s for the search"
 
 
 @pytest.mark.attack("truth")

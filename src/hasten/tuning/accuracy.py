@@ -21,6 +21,7 @@ from ..records.result import Tried
 from ..records.verdict import GuardVerdict
 from ..units import counted
 from .budget import Budget
+from .dividing import Allowance
 from .progress import Progress
 
 Check = Callable[[Plan, int], GuardVerdict]
@@ -53,7 +54,8 @@ class Accuracy:
     """Asks the guard, always from one ``seed``. ``progress`` gets what it stops.
 
     A training that could not be watched says nothing about any technique: it is tried once more, and then
-    nothing is claimed. Nor is anything if the budget is too short to check a plan and then confirm it.
+    nothing is claimed. Nor is anything if the budget is too short to check a plan and then confirm it, and
+    ``allowance`` does not let it grow: None never does.
     """
 
     trials: Trials
@@ -62,6 +64,7 @@ class Accuracy:
     seed: int
     budget: Budget
     progress: Progress
+    allowance: Allowance | None = None
 
     def held_part(self, plan: Plan) -> Held:
         """The largest part of ``plan`` that passes, found by removing what causes the difference.
@@ -99,15 +102,23 @@ class Accuracy:
             verdict = verdict if rest.plan else found
         return Held(plan, verdict, tuple(stopped))
 
+    def _affords(self, plan: Plan, checks: int = 1) -> bool:
+        """Whether there is time to check ``plan`` this many times and confirm it, or there is now: what a
+        check stopped has taken the time of what is left.
+        """
+        if self.budget.affords_guard(plan, checks):
+            return True
+        return self.allowance is not None and self.allowance.leave_checks(plan, checks)
+
     def _that_fits(self, plan: Plan) -> tuple[Plan, list[Tried]]:
         """``plan`` without a technique whose set-up takes too long to check and confirm anything with it, if
         the rest fits; and its row.
         """
-        if self.budget.affords_guard(plan):
+        if self._affords(plan):
             return plan, []
         for name in reversed(list(plan.techniques)):
             rest = plan.without(name)
-            if rest and self.budget.affords_guard(rest):
+            if rest and self._affords(rest):
                 needed = self.budget.too_little(plan, (name,))
                 late = GuardVerdict("not checked", why_not="budget", budget=needed)
                 return rest, list(self._stopped([name], plan, "not checked", late))
@@ -141,7 +152,7 @@ class Accuracy:
         those that change any loss at all, with the whole plan's verdict.
         """
         names = list(plan.techniques)
-        if len(names) > 1 and self.budget.affords_guard(plan, checks=2):
+        if len(names) > 1 and self._affords(plan, checks=2):
             self.progress.stage("looking for the technique by which the training departs")
             with self.trials.limit.ending(self.budget.looks_most(plan)):
                 how = (*self._measure(plan), self.seed, self.budget.guard_steps(plan))
@@ -185,14 +196,14 @@ class Accuracy:
 
     def _checked(self, plan: Plan, check: Check) -> GuardVerdict:
         verdict = self._timed(plan, check)
-        if verdict.why_not in _BY_CHANCE and self.budget.affords_guard(plan):
+        if verdict.why_not in _BY_CHANCE and self._affords(plan):
             self.progress.stage("checking once more, as accuracy could not be checked")
             verdict = self._timed(plan, check)
         return verdict
 
     def _timed(self, plan: Plan, check: Check) -> GuardVerdict:
         """The verdict of ``check`` within the time left for it."""
-        if not self.budget.affords_guard(plan):
+        if not self._affords(plan):
             needed = self.budget.too_little(plan, tuple(plan.techniques))
             return GuardVerdict("not checked", why_not="budget", budget=needed)
         limit, steps = self.trials.limit, self.budget.guard_steps(plan)

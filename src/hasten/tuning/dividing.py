@@ -1,5 +1,5 @@
 """Whether a tune's budget is long enough for an honest answer: once the script has been watched, when what is
-found is slow to set up, when nothing is found, and once the plan has been checked.
+found is slow to set up, when nothing is found, when a check stops a part of the plan, and once it is checked.
 
 One that nobody named grows.
 """
@@ -102,6 +102,12 @@ class Allowance:
     def leave_end(self, plan: Plan) -> bool:
         """Grow the budget if that leaves time to check and confirm ``plan``; whether it does."""
         return self._grows_until(lambda: self.budget.affords_end(plan), self.request.budget_most)
+
+    def leave_checks(self, plan: Plan, checks: int) -> bool:
+        """Grow the budget if that leaves time to check ``plan`` this many times and confirm it; whether it
+        does.
+        """
+        return self._grows_until(lambda: self.budget.affords_guard(plan, checks), self.request.budget_most)
 
     def leave_comparison(self, plan: Plan, seconds: float, left_with: Callable[[Plan], float]) -> bool:
         """Grow the budget if ``left_with`` the plan that a comparison finds is then as long as that takes;

@@ -240,8 +240,8 @@ class _Tune:
         return found
 
     def _accuracy(self, facts: Facts) -> Accuracy:
-        how = self.request
-        return Accuracy(self.trials, facts, how.risk, how.seed, self.budget, self.progress)
+        how = (self.request.risk, self.request.seed, self.budget, self.progress, self.allowance)
+        return Accuracy(self.trials, facts, *how)
 
     def _guarded(self, search: Search, accuracy: Accuracy) -> Held:
         if not search.found:
