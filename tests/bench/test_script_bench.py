@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hasten.bench.comparing.decisions import Effort
 from hasten.bench.comparing.quiet import Quiet
-from hasten.bench.comparing.steps import TOO_FEW_REGULAR, Rhythm
+from hasten.bench.comparing.steps import STEPS, TOO_FEW_REGULAR, Rhythm
 from hasten.bench.script_bench import ScriptBench
 from hasten.bench.workers.limit import Limit
 from hasten.records.plan import BASELINE, Plan
@@ -59,6 +60,21 @@ def test_what_came_too_late_in_a_training_is_in_force_from_the_first_step_on() -
         assert [(trial.method, trial.failure) for trial in found] == [("pairs", None), ("live", None)]
         assert "channels_last" in trials.workers[-1].plan.techniques
         assert bench.method(BASELINE, LAYOUT_TOO) == "pairs"
+
+
+def test_where_every_step_has_its_evaluation_steps_are_compared() -> None:
+    each = Rhythm(evaluations=1, restarts=0, cycle=1, cycle_seconds=0.01, unit=STEPS, alike=True)
+    plan = Plan({**PROCESS.techniques, **QUICK.techniques})
+    with known():
+        for rhythm, live in ((RHYTHM, False), (replace(each, alike=False), False), (each, True)):
+            trials = PaperTrials(evaluating=True)
+            with ScriptBench(trials.as_trials(), rhythm) as bench:
+                assert bench.method(BASELINE, QUICK) == ("live" if live else "stretches")
+                assert bench.for_steps(plan) == (plan if live else PROCESS)
+                if live:
+                    assert bench.compare(BASELINE, QUICK, 0.0).failure is None
+                    assert bench.stretch_pair(plan) is None
+                    assert bench.confirm(plan, Effort(6)).method == "pairs"
 
 
 def test_what_no_process_can_do_is_not_tried_in_new_ones() -> None:

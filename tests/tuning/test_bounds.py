@@ -169,3 +169,16 @@ def test_the_share_of_a_start_is_of_a_run_of_known_length() -> None:
     faster = replace(Bounds.seen(Facts(facts().machine, replace(seen, run=None))), step=0.5)
     assert faster.share_of_start(80) == pytest.approx(0.5)
     assert Bounds().share_of_start(20) == 0
+
+
+def test_evaluations_of_every_step_are_not_counted_once_more() -> None:
+    """Beside them, an update seemed to take less of a run than it does."""
+    seen = facts(
+        steps=(step(shares={"optimizer": 0.012, "forward": 0.988}),) * 30,
+        run=watched_run(steps=10.0, evaluation=10.0, epochs=1),
+    )
+    small, large = (Bounds.seen(seen, within) for within in (set[str](), {"evaluation"}))
+    assert small.share(FUSED) == pytest.approx(0.006)
+    assert large.share(FUSED) == pytest.approx(0.012)
+    assert small.why_not(FUSED) is not None
+    assert large.why_not(FUSED) is None

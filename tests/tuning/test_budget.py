@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from hasten.bench.base import for_steps
 from hasten.bench.comparing.decisions import CLAIM_LEAST_PROCESSES, Effort
 from hasten.records.plan import BASELINE, Plan
 from hasten.tuning.budget import Budget
@@ -34,6 +35,9 @@ class Known:
 
     def stretch_pair(self, plan: Plan) -> float | None:
         return self.stretches
+
+    def for_steps(self, plan: Plan) -> Plan:
+        return for_steps(plan)
 
     def setup(self, plan: Plan) -> float:
         return sum(self.setups.get(name, 0.0) for name in plan.techniques)

@@ -161,6 +161,15 @@ def test_what_takes_no_percent_of_a_run_is_not_tried(
         assert tried == [pytest.approx(share) if share is not None else None]
 
 
+def test_evaluations_of_every_step_are_tried_as_steps_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CATALOG, "outside", outside("outside", "evaluation"))
+    for within in (frozenset[str](), frozenset({"evaluation"})):
+        found = choose(facts(run=run_of(1, steps=9.0, evaluation=9.0)), [], "close", within=within)[0]
+        (one,) = [one for one in found if one.technique.name == "outside"]
+        assert one.outside_steps is not bool(within)
+        assert one.share == (None if within else pytest.approx(0.5, abs=0.1))
+
+
 def test_worker_processes_are_tried_with_threads_that_leave_them_cores() -> None:
     candidates, _ = choose(facts(threads=16), [], "close")
     (workers,) = [one for one in candidates if one.technique.name == "loader_workers"]

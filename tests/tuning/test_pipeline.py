@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from hasten.bench.base import at_start, without_effect
+from hasten.bench.base import at_start, for_steps, without_effect
 from hasten.bench.comparing.decisions import Effort
 from hasten.bench.comparing.epoch_ends import EpochEnds
 from hasten.bench.comparing.quiet import Quiet
@@ -170,6 +170,9 @@ class PaperBench(ScriptedBench):
     @property
     def plain_pair_seconds(self) -> float | None:
         return self.pair_seconds
+
+    def for_steps(self, plan: Plan) -> Plan:
+        return for_steps(plan)
 
     def stretch_pair(self, plan: Plan) -> float | None:
         return self._paper.stretch_pair_seconds if set(plan.techniques) & set(self._paper.outside) else None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hasten.bench.comparing.epoch_ends import EpochEnds
-from hasten.bench.comparing.steps import Rhythm
+from hasten.bench.comparing.steps import STEPS, Rhythm
 from hasten.records.observation import Observation, Step
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.reasons import Reason
@@ -17,6 +17,7 @@ from hasten.records.result import Tried, TuneResult
 from hasten.records.run_forecast import ForecastPart, RunForecast, SeenProcess
 from hasten.records.trial import Ratio, Trial
 from hasten.records.whole_run import Part, WatchedRun
+from hasten.report.forecast import forecast_lines
 from hasten.tuning.conclusion import Found, conclude
 from hasten.tuning.run_evidence import around_steps, forecast_of, slower_of
 from tests.bench.made_up import facts, loader, observation, step, trial, verdict, watched_run
@@ -221,6 +222,17 @@ def test_before_an_epochs_end_was_seen_nothing_is_known_of_what_is_around_steps(
     assert around_steps(observation(loaders=()), planned) == (400, 0.0)  # there are no epochs
     epoch = observation(run=WatchedRun(3.0, False, (), epoch_steps=40))
     assert around_steps(epoch, planned) is None
+
+
+def test_what_comes_between_the_steps_of_an_agent_is_not_called_an_epoch() -> None:
+    """Its rollouts took 18 s of 29, and were said to be evaluations and new epochs."""
+    agent = EpochEnds(Rhythm(0, 0, 1, 0.01, unit=STEPS))
+    acts = [step(0.5 if n % 20 == 19 else 0.01, evaluations=5 * (n % 20 == 19)) for n in range(100)]
+    for plan in (BASELINE, PLAN, BASELINE, PLAN):
+        agent.note(plan, acts, 0)
+    found = told(agent)
+    assert {"epoch ends", "rollouts"} & {part.name for part in found.parts} == {"rollouts"}
+    assert "; rollouts or evaluations between them " in "\n".join(forecast_lines(found, 10.0))
 
 
 def test_one_epoch_alone_has_nothing_between_and_that_is_known() -> None:

@@ -48,11 +48,12 @@ def late(a: Plan, b: Plan, shows_after: Mapping[str, int]) -> int:
     return min((shows_after.get(name, 0) for name in differing), default=0)
 
 
-def outside_steps(a: Plan, b: Plan) -> tuple[str, ...]:
+def outside_steps(a: Plan, b: Plan, within: Set[str] = frozenset()) -> tuple[str, ...]:
     """The parts of a run between its first step and its last, other than steps, that are shortened by
-    techniques in only one of the two; () for none.
+    techniques in only one of the two; () for none. ``within``: parts that belong to each step
+    (``Rhythm.within_steps``).
     """
-    return tuple(part for part in _parts(a, b) if part not in ("steps", "start"))
+    return tuple(part for part in _parts(a, b) if part not in ("steps", "start", *within))
 
 
 def at_start(a: Plan, b: Plan) -> bool:
@@ -68,19 +69,20 @@ def _parts(a: Plan, b: Plan) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part for name in names for part in CATALOG[name].parts))
 
 
-def for_steps(plan: Plan) -> Plan:
+def for_steps(plan: Plan, within: Set[str] = frozenset()) -> Plan:
     """``plan`` without what shortens other parts of a run between its first step and its last; the baseline
-    if nothing for steps is left.
+    if nothing for steps is left. ``within`` as in ``outside_steps``.
     """
-    names = {name for name in plan.techniques if not outside_steps(BASELINE, plan.only({name}))}
-    return plan.only(names) if any("steps" in CATALOG[name].parts for name in names) else BASELINE
+    names = {name for name in plan.techniques if not outside_steps(BASELINE, plan.only({name}), within)}
+    left = plan.only(names)
+    return BASELINE if {"steps", *within}.isdisjoint(_parts(BASELINE, left)) else left
 
 
-def method_of(a: Plan, b: Plan, from_first: Set[str] = frozenset()) -> str:
+def method_of(a: Plan, b: Plan, from_first: Set[str] = frozenset(), within: Set[str] = frozenset()) -> str:
     """How the two are compared in a search, in the words of ``Trial.method``. ``from_first`` as in
-    ``process_part``.
+    ``process_part``, ``within`` as in ``outside_steps``.
     """
-    if outside_steps(a, b):
+    if outside_steps(a, b, within):
         return "stretches"
     if process_part(a, from_first) == process_part(b, from_first):
         return "live"

@@ -12,7 +12,7 @@ from ..inside.techniques.catalog import slow_to_set_up
 from ..inside.techniques.threads import Threads
 from ..records.plan import BASELINE, Plan
 from ..records.trial import Seen, Trial, Unseen
-from .base import method_of, outside_steps, process_part
+from .base import for_steps, method_of, outside_steps, process_part
 from .comparing.confirmation import confirm
 from .comparing.decisions import (
     LEAST_TO_TELL,
@@ -63,7 +63,7 @@ class ScriptBench:
         self.starts = StartBench(trials, rhythm, self._quiet, self.ends)
         self._trials, self.begins = trials, trials.starts
         self._step_seconds = rhythm.cycle_seconds / rhythm.cycle
-        self._start_seconds = start_seconds
+        self._start_seconds, self._within = start_seconds, rhythm.within_steps
         self._setups: dict[Plan, float] = {}  # seconds, by plans of one technique
         self._begun: dict[Plan, float] = {}  # the same of the latest process that began with each plan
 
@@ -88,7 +88,7 @@ class ScriptBench:
         return trial
 
     def method(self, a: Plan, b: Plan) -> str:
-        return method_of(a, b, self.live.from_first)
+        return method_of(a, b, self.live.from_first, self._within)
 
     def learn(self, trial: Trial) -> None:
         """Learn costs from a comparison, even from an earlier tune's."""
@@ -194,9 +194,13 @@ class ScriptBench:
         """The seconds of a pair that confirms ``plan``, without set-ups, if it is confirmed over whole
         stretches and these are known; otherwise None.
         """
-        if not outside_steps(BASELINE, plan):
+        if not outside_steps(BASELINE, plan, self._within):
             return None
         return self._of_stretches(BASELINE, plan).seconds_of_pair(BASELINE, plan, early=False)
+
+    def for_steps(self, plan: Plan) -> Plan:
+        """``plan`` without what is compared over stretches; the baseline if nothing for steps is left."""
+        return for_steps(plan, self._within)
 
     def _unknown_setup(self, a: Plan, b: Plan) -> float:
         """Seconds for techniques known to be slow to set up that were not set up yet. What is compiled for
@@ -254,7 +258,7 @@ class ScriptBench:
     def _confirmed(self, plan: Plan, effort: Effort) -> Trial:
         self.live.close()
         clock = self._trials.limit.clock
-        if not outside_steps(BASELINE, plan):
+        if not outside_steps(BASELINE, plan, self._within):
             return confirm(self.pairs, BASELINE, plan, effort, clock)
         bench = self._of_stretches(BASELINE, plan)
         bench.early = False

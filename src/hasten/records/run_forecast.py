@@ -63,11 +63,12 @@ class RunLength:
         return self.steps // self.epoch_steps
 
 
-PartName = Literal["hasten", "start", "steps", "later steps", "epoch ends", "tail", "set-up"]
+PartName = Literal["hasten", "start", "steps", "later steps", "epoch ends", "rollouts", "tail", "set-up"]
 """Parts of a run. "hasten": what it takes for itself before the script begins. "start": to steady steps.
 "later steps": what these take longer than the first hundreds, for which "steps" stands. "epoch ends": what
-comes between steps, within an epoch or between two: evaluation, saving, the wait for a first batch. "tail":
-what comes after the last step: a last evaluation, saving, the end of the process.
+comes between steps, within an epoch or between two: evaluation, saving, the wait for a first batch.
+"rollouts": the same of a training without epochs, which may collect there what it trains on. "tail": what
+comes after the last step: a last evaluation, saving, the end of the process.
 """
 
 Assumed = Literal[

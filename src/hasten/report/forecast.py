@@ -34,6 +34,7 @@ _PARTS: Mapping[PartName, str] = {
     "steps": "steps",
     "later steps": "what becomes slower in later steps",
     "epoch ends": "evaluations and new epochs",
+    "rollouts": "rollouts or evaluations between them",
     "tail": "after the last step",
     "set-up": "set-up",
 }

@@ -8,7 +8,7 @@ others a larger one. The live comparison that found the gain has timed the phase
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
@@ -39,8 +39,10 @@ class Bounds:
     in_background: bool = False
 
     @classmethod
-    def seen(cls, facts: Facts) -> Bounds:
-        """The bounds by what was seen of the watched script."""
+    def seen(cls, facts: Facts, within: Set[str] = frozenset()) -> Bounds:
+        """The bounds by what was seen of the watched script. ``within``: parts of a run that belong to each
+        step.
+        """
         seen, run = facts.observation, breakdown(facts)
         in_steps = run.part("steps").seconds if run is not None else 0.0
         if not seen.steps or (run is not None and not in_steps):
@@ -50,7 +52,7 @@ class Bounds:
             return cls(start=start)
         phases = {name: max(_mean(seen, name), phase_share(seen, name)) for name in PHASES}
         others = {part.name: part.seconds / in_steps for part in run.parts} if run is not None else {}
-        others.pop("steps", None)
+        others = {name: each for name, each in others.items() if name not in ("steps", *within)}
         workers = any(loader.workers for loader in seen.training_loaders)
         return cls(phases, 1.0, others, start, workers)
 

@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ..bench.base import for_steps
 from ..bench.comparing.decisions import CLAIM_LEAST_PROCESSES, Effort
 from ..bench.guard.checked_steps import LEAST_STEPS
 from ..bench.script_bench import SEARCH_PAIRS
@@ -110,7 +109,7 @@ class Budget(Deadline):
         part of it that speeds up steps is confirmed first, as if it were the whole plan, in at most half of
         the time.
         """
-        steps = for_steps(plan)
+        steps = self._known.for_steps(plan)
         if steps in (plan, BASELINE):
             return [(plan, self._effort_within(seconds, plan))]
         least = CLAIM_LEAST_PROCESSES * self.pair(plan)
@@ -220,13 +219,13 @@ class Budget(Deadline):
     def _least_after(self, plan: Plan, checks: int, times: float = 1.0) -> float:
         """Budget to keep after this many checks: for ``plan`` or, if that is too much, for its steps."""
         fits = checks * self.guard(plan) + self._least_end(plan) <= self._beyond(_ALLOWED)
-        return self._least_end(plan if fits else for_steps(plan) or plan, times)
+        return self._least_end(plan if fits else self._known.for_steps(plan) or plan, times)
 
     def confirmations(self, plan: Plan) -> Efforts:
         """What to confirm, in order, with efforts fixed before the first pair runs: first the part of
         ``plan`` that speeds up steps, if that is not all of it, then ``plan``. Only what there is time for.
         """
-        left, steps = self.left - self._closing, for_steps(plan)
+        left, steps = self.left - self._closing, self._known.for_steps(plan)
         efforts = self._efforts(plan, left)
         both = self._least_end(plan) + CLAIM_LEAST_PROCESSES * self.pair(steps)
         if len(efforts) > 1 and both <= self._beyond(_ALLOWED):

@@ -20,7 +20,7 @@ class Candidate:
     share of a run taken by the parts that it shortens, if these are not steps and the share is
     known. ``gains_with``: techniques whose adoption is a reason to try it once more. ``carries``: those
     that apply only in combination with some of its options. ``first``: what it is for makes all other
-    comparisons take several times as long.
+    comparisons take several times as long. ``within``: parts of a run that belong to each step.
     """
 
     technique: type[Technique]
@@ -30,11 +30,12 @@ class Candidate:
     gains_with: frozenset[str] = frozenset()
     carries: frozenset[str] = frozenset()
     first: bool = False
+    within: frozenset[str] = frozenset()
 
     @property
     def outside_steps(self) -> bool:
         """Whether it shortens other parts of a run, between the first step and the last."""
-        return any(part not in ("steps", "start") for part in self.technique.parts)
+        return any(part not in ("steps", "start", *self.within) for part in self.technique.parts)
 
     @property
     def is_cheap(self) -> bool:

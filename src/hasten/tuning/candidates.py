@@ -29,13 +29,18 @@ _SURE = {"first batches", "garbage", *_UNCLEAR}  # other parts may not be recogn
 
 
 def choose(
-    facts: Facts, causes: Sequence[Cause], risk: Risk, ruled_out: Mapping[str, str] | None = None
+    facts: Facts,
+    causes: Sequence[Cause],
+    risk: Risk,
+    ruled_out: Mapping[str, str] | None = None,
+    within: frozenset[str] = frozenset(),
 ) -> tuple[list[Candidate], list[Refused]]:
     """Candidates in the order to try them, and what was refused with its reasons. ``ruled_out``: techniques
-    not to be tried, whatever was observed, each with the one reason to report.
+    not to be tried, whatever was observed, each with the one reason to report. ``within``: parts of a run
+    that belong to each step.
     """
     accepted: list[type[Technique]] = []
-    bounds = Bounds.seen(facts)
+    bounds = Bounds.seen(facts, within)
     refused: list[Refused] = []
     for name, technique in CATALOG.items():
         if ruled_out and name in ruled_out:
@@ -43,7 +48,7 @@ def choose(
             refused.append(Refused(name, (WhyNot("not named" if text == NOT_NAMED else "said", text),)))
             continue
         reasons = [WhyNot("said", text) for text in technique.refuse(facts)]
-        share = share_of(technique, facts)
+        share = share_of(technique, facts, within)
         if share is not None and share < LEAST_SHARE:
             reasons.append(WhyNot("small part", parts=technique.parts, share=share))
         if (small := bounds.why_not(technique)) is not None:
@@ -62,11 +67,14 @@ def choose(
     names = {technique.name for technique in accepted}
     ruled = {*names, *(ruled_out or ())}
     carried = {one.name: _carried(one, facts, risk, ruled) for one in accepted}
-    shares = {technique.name: share_of(technique, facts) for technique in accepted}
+    shares = {technique.name: share_of(technique, facts, within) for technique in accepted}
     early = {name for name, share in shares.items() if (share or 0.0) >= LARGE_START}
     in_turn = sorted(accepted, key=lambda one: _turn(one, causes, any(carried[one.name])))
     candidates = [
-        _candidate(one, facts, _within(risk, one, facts), carried[one.name], names, shares[one.name])
+        replace(
+            _candidate(one, facts, _allowed(risk, one, facts), carried[one.name], names, shares[one.name]),
+            within=within,
+        )
         for one in _with_starts_in_place(in_turn, early)
     ]
     return candidates, refused
@@ -108,7 +116,7 @@ def _carried(
     """
     return [
         _applying(technique, technique.facts_under(settings, facts), facts, risk, ruled)
-        for settings in _within(risk, technique, facts)
+        for settings in _allowed(risk, technique, facts)
     ]
 
 
@@ -128,13 +136,14 @@ def _applying(
     return found
 
 
-def share_of(technique: type[Technique], facts: Facts) -> float | None:
-    """The share of a run taken by the parts that it shortens; None for steps, and if unknown. A part that did
+def share_of(technique: type[Technique], facts: Facts, within: frozenset[str] = frozenset()) -> float | None:
+    """The share of a run taken by the parts that it shortens; None for steps, what is ``within`` them, and if
+    unknown. A part that did
     not occur in the steps seen may take any share unless an epoch was seen to its end; and a part that was
     not recognised, such as an evaluation in training mode, counts as an epoch's turn.
     """
     run = facts.observation.run
-    if "steps" in technique.parts or run is None:
+    if not {"steps", *within}.isdisjoint(technique.parts) or run is None:
         return None
     breakdown = breakdown_of(run)
     if technique.parts == ("start",):
@@ -162,7 +171,7 @@ def _share_of_start(seen: Observation, breakdown: Breakdown) -> float | None:
     return seen.start_seconds / (seen.start_seconds + breakdown.seconds)
 
 
-def _within(risk: Risk, technique: type[Technique], facts: Facts) -> list[Settings]:
+def _allowed(risk: Risk, technique: type[Technique], facts: Facts) -> list[Settings]:
     """The technique's options that the risk level allows."""
     level = RISKS.index(risk)
     return [o for o in technique.options(facts) if RISKS.index(technique.risk_of(o, facts)) <= level]

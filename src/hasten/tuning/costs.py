@@ -57,6 +57,10 @@ class Known(Protocol):
         """
         ...
 
+    def for_steps(self, plan: Plan) -> Plan:
+        """``plan`` without what is compared over stretches; the baseline if nothing for steps is left."""
+        ...
+
     def setup(self, plan: Plan) -> float:
         """Seconds until a worker has all of ``plan`` in force, without its start."""
         ...

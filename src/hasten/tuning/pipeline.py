@@ -140,7 +140,7 @@ class _Tune:
         request, (facts, rhythm) = self.request, self._observed()
         causes = find_causes(facts)
         ruled_out = request.ruled_out(self.distribution)
-        candidates, refused = choose(facts, causes, request.risk, ruled_out)
+        candidates, refused = choose(facts, causes, request.risk, ruled_out, rhythm.within_steps)
         self.progress.observed(facts.observation, causes)
 
         quiet = quiet_here(self.budget.patience, self.progress, facts)
@@ -153,7 +153,7 @@ class _Tune:
             length = ScriptLength(rhythm.steps_in_all, lambda: bench.ends.planned_steps)
             keeping = keeping_for(request, self.workspace, facts, self.sources)
             remembering = self._remembering(logged, earlier)
-            bounds = Bounds.seen(facts)
+            bounds = Bounds.seen(facts, rhythm.within_steps)
             search, longer = self._searched(candidates, remembering, length, keeping, bounds)
             bench.rest()
             keeping.found(search.found)

@@ -48,6 +48,30 @@ def test_a_forward_pass_without_gradients_in_every_step_is_regular() -> None:
     ]
 
 
+EVALUATED = step(evaluations=2, samples=None)
+
+
+@pytest.mark.parametrize(
+    ("steps", "within"),
+    [
+        pytest.param([EVALUATED] * 20, True, id="a whole graph"),
+        pytest.param([*[EVALUATED] * 19, step(samples=None)], True, id="one without"),
+        pytest.param(
+            [*[EVALUATED] * 19, step(evaluations=3, samples=None)],
+            False,
+            id="one with more, as at an epoch's end",
+        ),
+        pytest.param([step()] * 20, False, id="none"),
+        pytest.param([step(samples=8, evaluations=2)] * 20, False, id="epochs, whose ends are to come"),
+        pytest.param([step(samples=8, evaluations=2, restarts=1)] * 20, True, id="an epoch is a step"),
+    ],
+)
+def test_evaluations_belong_to_steps_where_each_has_its_own(steps: list[Step], within: bool) -> None:
+    rhythm = rhythm_of(steps)
+    assert rhythm.within_steps == ({"evaluation"} if within else set())
+    assert replace(PLAIN, unit=rhythm.unit).with_usual(rhythm).within_steps == rhythm.within_steps
+
+
 WORKERS = replace(PLAIN, bursts=2)
 
 

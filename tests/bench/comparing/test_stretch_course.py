@@ -125,13 +125,13 @@ def test_evaluations_that_every_step_has_are_none_that_come_by() -> None:
 
 
 def test_where_every_step_has_its_own_evaluation_any_steps_are_compared() -> None:
-    """Of a training without epochs at once, of others when it is known that no other will come."""
+    """Once it is known that no other will come."""
     steps = [step(0.1, evaluations=1) for _ in range(60)]
     usual = replace(RHYTHM, evaluations=1)
     whole_graph = replace(usual, unit=GONE_THROUGH)
-    assert course_of(steps, EVALUATION, usual) is None
-    for rhythm, last in ((usual, True), (whole_graph, False)):
-        course = course_of(steps, EVALUATION, rhythm, last=last)
+    for rhythm in (usual, whole_graph):
+        assert course_of(steps, EVALUATION, rhythm) is None
+        course = course_of(steps, EVALUATION, rhythm, last=True)
         assert course is not None
         assert course.lengths == (10, 10)
         assert unseen(steps, EVALUATION, rhythm, 0.0)[0] == Unseen("evaluation", 0.0, 59)

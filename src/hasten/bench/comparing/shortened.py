@@ -29,7 +29,6 @@ from ...records.observation import Loader, Step
 from ...records.plan import Plan
 from ...records.trial import Seen, Trial, Unseen
 from ...records.whole_run import ENDLESS_STEPS
-from ..base import outside_steps
 from ..trials import Trials
 from ..workers.worker import Worker
 from .epoch_ends import EpochEnds
@@ -70,7 +69,7 @@ class ShortenedBench(StretchBench):
 
     def may_compare(self, a: Plan, b: Plan) -> bool:
         """Whether a short epoch shows how the two differ, and a whole epoch is long."""
-        parts = outside_steps(a, b)
+        parts = self._outside(a, b)
         if self.share >= 1 or not parts or not _IN_IT.issuperset(parts):
             return False
         several = self._trials.stage.own_ranks is not None or "processes" in {**a.techniques, **b.techniques}
@@ -86,7 +85,7 @@ class ShortenedBench(StretchBench):
 
     def seek(self, a: Plan, b: Plan, seconds: float) -> Seen | Unseen:
         if self._least_look > _LOOK_TIMES * seconds:
-            return Unseen(outside_steps(a, b)[0], 0.0)
+            return Unseen(self._outside(a, b)[0], 0.0)
         found = super().seek(a, b, max(seconds, self._least_look))
         if isinstance(found, Seen) and not self._is_even and not self._starts_anew:
             self._scouts.clear()
@@ -96,10 +95,10 @@ class ShortenedBench(StretchBench):
             found = (
                 super().seek(a, b, max(seconds, self._least_look))
                 if even
-                else Unseen(outside_steps(a, b)[0], seconds)
+                else Unseen(self._outside(a, b)[0], seconds)
             )
         if isinstance(found, Seen) and not self._is_even:
-            found = Unseen(outside_steps(a, b)[0], seconds)
+            found = Unseen(self._outside(a, b)[0], seconds)
         self._decided = self._decided or isinstance(found, Seen)
         return found
 

@@ -57,6 +57,7 @@ class Rhythm:
     epoch_seen: bool = False  # as those did that ended, not as the script's loader says
     planned_steps: int | None = None  # of the whole script, where its loops say so
     bursts: int = 0  # worker processes that make the batches: one step in as many may have to wait
+    alike: bool = False  # whether no step was seen with more evaluations than usual
 
     @property
     def slow(self) -> bool:
@@ -75,6 +76,15 @@ class Rhythm:
     def has_epochs(self) -> bool:
         """Whether the training reads a loader, so that epochs can be seen."""
         return self.unit == LOADED
+
+    @property
+    def within_steps(self) -> frozenset[str]:
+        """Parts of a run that are in each of its steps, and nowhere else as far as seen: what acts on them is
+        compared by steps. So are the evaluations of a training that learns a whole graph, or takes one step
+        an epoch, and evaluates after each.
+        """
+        in_each = self.evaluations and self.alike and (self.restarts or not self.has_epochs)
+        return frozenset({"evaluation"} if in_each else ())
 
     @property
     def warmup_cycles(self) -> int:
@@ -132,7 +142,8 @@ class Rhythm:
 
     def with_usual(self, other: Rhythm) -> Rhythm:
         """The same with what is usual in a step by the other."""
-        return replace(self, evaluations=other.evaluations, restarts=other.restarts, saves=other.saves)
+        found = replace(self, evaluations=other.evaluations, restarts=other.restarts, saves=other.saves)
+        return replace(found, alike=other.alike)
 
     def regular(self, step: Step) -> bool:
         """No evaluation, no new epoch and no save more than usual fell into the step."""
@@ -166,7 +177,9 @@ def rhythm_of(steps: Sequence[Step], steps_in_all: int | None = None) -> Rhythm:
     losses = any(step.losses for step in steps)
     unit = _unit_of(steps, cycle)
     growth = growth_of(usual_cycles(steps, cycle), _COUNTS[unit])
-    return Rhythm(evaluations, restarts, cycle, seconds, losses, steps_in_all, unit, growth, saves)
+    alike = all(step.evaluations <= evaluations for step in steps)
+    found = Rhythm(evaluations, restarts, cycle, seconds, losses, steps_in_all, unit, growth, saves)
+    return replace(found, alike=alike)
 
 
 def as_of_late(rhythm: Rhythm, steps: Sequence[Step]) -> Rhythm:

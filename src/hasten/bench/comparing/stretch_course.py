@@ -63,12 +63,11 @@ def _in_each_step(part: str, rhythm: Rhythm) -> int:
 def _marks(steps: Sequence[Step], part: str, rhythm: Rhythm, last: bool) -> list[int]:
     """The numbers of the steps after the first, counted from 1, into which ``part`` fell.
 
-    Where every step has its own, those with more of it; if there are none, all steps. For a training without
-    epochs that is decided at once, as one that learns a whole graph and evaluates it after each step; for
-    others once ``last`` says that no more steps will come.
+    Where every step has its own, those with more of it; if there are none once ``last`` says that no more
+    steps will come, all steps.
     """
     found = [number for number, step in enumerate(steps, 1) if number > 1 and comes_by(step, part, rhythm)]
-    if found or not _in_each_step(part, rhythm) or (rhythm.has_epochs and not last):
+    if found or not last or not _in_each_step(part, rhythm):
         return found
     return list(range(2, len(steps) + 1))
 
@@ -94,9 +93,13 @@ def are_beyond_steps(parts: Parts, stretches: Sequence[Sequence[Step]], rhythm: 
     return all(is_told(part) and any(times_in(one, part, rhythm) for one in stretches) for part in parts)
 
 
-def all_in(steps: Sequence[Step], part: str) -> int:
-    """How many there were in them, with what every step has."""
-    return sum(_count(step, part) for step in steps)
+def done_less(parts: Parts, a: Sequence[Sequence[Step]], b: Sequence[Sequence[Step]]) -> str:
+    """Which of ``parts`` stretches ``b`` have less often than ``a``, of the same steps; "" if none."""
+    for part in filter(is_told, parts):
+        times_a, times_b = (sum(_count(step, part) for one in side for step in one) for side in (a, b))
+        if times_b < times_a:
+            return f"{part} came by {times_b} times in steps in which plain training has it {times_a} times"
+    return ""
 
 
 def rarest(steps: Sequence[Step], parts: Parts, rhythm: Rhythm) -> str:

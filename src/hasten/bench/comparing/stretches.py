@@ -51,7 +51,7 @@ from .pair_costs import PairCosts, seconds_trained
 from .pairs import Enough, MeasureFailed, PairsBench
 from .quiet import Quiet
 from .steps import STEPS, Block, Rhythm, measure, seconds_beyond_steps, spoilt
-from .stretch_course import Course, Parts, all_in, are_beyond_steps, course_of, is_told, unseen
+from .stretch_course import Course, Parts, are_beyond_steps, course_of, done_less, unseen
 
 _AT_ONCE_SECONDS = 0.5  # between two looks at what occurred
 _LATEST_STEPS = 5  # steps whose median says how slow they are
@@ -91,7 +91,7 @@ class StretchBench(PairsBench):
         """Find where to compare the two, in at most ``seconds`` for each kind of training. Starts nothing if
         a process is known to only start in that time, or an epoch to take far longer.
         """
-        parts = outside_steps(a, b)
+        parts = self._outside(a, b)
         for plan in {changing(a), changing(b)}:
             failure = ""
             hopeless = self._start_seconds + _ENDS * self._epoch_seconds >= seconds
@@ -107,19 +107,26 @@ class StretchBench(PairsBench):
         if neither was seen long enough, the time that would have taken.
         """
         courses = {plan: self._course(a, b, changing(plan), early) for plan in (a, b)}
-        known = [course.process_seconds for course in courses.values() if course is not None]
-        usual = known[0] if known else max(self._foreseen.get(part, 0.0) for part in outside_steps(a, b))
+        seen = [course for course in courses.values() if course is not None]
+        usual = (
+            seen[0].process_seconds
+            if seen
+            else max(self._foreseen.get(part, 0.0) for part in self._outside(a, b))
+        )
         if not usual:
             return None
-        steps = max((course.cuts[-1] for course in courses.values() if course is not None), default=0)
+        steps = max((course.cuts[-1] for course in seen), default=0)
         plainly = {plan: course.process_seconds if course else usual for plan, course in courses.items()}
         return self.costs.foreseen(plainly, steps * self._rhythm.cycle_seconds / self._rhythm.cycle)
+
+    def _outside(self, a: Plan, b: Plan) -> Parts:
+        return outside_steps(a, b, self._rhythm.within_steps)
 
     def _course(self, a: Plan, b: Plan, training: Plan, early: bool | None = None) -> Course | None:
         """The course for comparing the two, in this ``training``."""
         return course_of(
             self._scouts.get(training, []),
-            outside_steps(a, b),
+            self._outside(a, b),
             self._rhythm,
             late=max(starts_after(a), starts_after(b)),
             early=(self.early if early is None else early) and not from_second(a, b),
@@ -181,7 +188,7 @@ class StretchBench(PairsBench):
         steps = self._scouts[changing(a)][course.cuts[0] : course.cuts[-1]]
         each = course.seconds / len(course.lengths)
         beyond = seconds_beyond_steps(steps, self._rhythm)
-        if beyond is None or not are_beyond_steps(outside_steps(a, b), [steps], self._rhythm):
+        if beyond is None or not are_beyond_steps(self._outside(a, b), [steps], self._rhythm):
             return Seen(each)
         return Seen(each, beyond / course.seconds)
 
@@ -195,7 +202,7 @@ class StretchBench(PairsBench):
 
     # ---- comparing
     def compare(self, a: Plan, b: Plan, pairs: int, enough: Enough = lambda _: False) -> Trial:
-        self._parts, self._step_logs, self._compared = outside_steps(a, b), [], (a, b)
+        self._parts, self._step_logs, self._compared = self._outside(a, b), [], (a, b)
         trial = super().compare(a, b, pairs, enough)
         told = self._step_logs[: len(trial.log_ratios)]
         logs = tuple(log for log in told if log is not None)
@@ -239,8 +246,8 @@ class StretchBench(PairsBench):
             trained[plan].append(self._stretch(workers[plan], len(trained[plan])))
         self._trained = {plan: seconds_trained(worker.history[1:]) for plan, worker in workers.items()}
         a, b = self._compared
-        if changing(a) == changing(b):
-            self._check(trained[a], trained[b])
+        if changing(a) == changing(b) and (less := done_less(self._parts, trained[a], trained[b])):
+            raise MeasureFailed(less)
         of_a, of_b = (self._regular(trained[plan]) for plan in (a, b))
         self._step_logs.append(math.log(of_b / of_a) if of_a and of_b else None)
         evened = (
@@ -248,15 +255,6 @@ class StretchBench(PairsBench):
         )
         timed = with_steps_of_both(trained, self._rhythm) if evened else trained
         yield from ((plan, self._block_of(steps)) for plan, each in timed.items() for steps in each)
-
-    def _check(self, a: Sequence[Sequence[Step]], b: Sequence[Sequence[Step]]) -> None:
-        """Raises MeasureFailed if plan b does less in the same steps."""
-        for part in filter(is_told, self._parts):
-            times_a, times_b = (sum(all_in(one, part) for one in side) for side in (a, b))
-            if times_b < times_a:
-                raise MeasureFailed(
-                    f"{part} came by {times_b} times in steps in which plain training has it {times_a} times"
-                )
 
     def _regular(self, stretches: Sequence[Sequence[Step]]) -> float | None:
         """Seconds per sample of their regular steps; None if there are too few."""
