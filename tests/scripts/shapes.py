@@ -116,6 +116,8 @@ TUNABLE = (
     shape("neural_ode", 120, 20, "Func", "RMSprop",
           note="the solver makes a module around the model for each pass, and calls that 16 times a step"),
     shape("draws_negatives", 150, 24, "Factors", "Adam", note="draws other samples for each epoch"),
+    shape("siamese", 160, 24, "SiameseNetwork", "Adadelta",
+          note="learns nothing in bfloat16, where its sigmoid rounds to 1"),
     shape("closure_step", 150, 20, "Sequential", "SGD"),
     shape("lbfgs", 120, 200, "Sequential", "LBFGS",
           note="four forward and backward passes of the same 200 samples in each step"),

@@ -257,6 +257,18 @@ def test_a_detector_draws_what_its_scores_say_so_a_lower_precision_is_compared_b
         assert verdict.parts_by_draws != draws
 
 
+@pytest.mark.attack("truth")
+def test_a_lower_precision_under_which_nothing_is_learnt_is_not_held(tmp_path: Path) -> None:
+    """A sigmoid that rounds to 1 has no gradient in bfloat16. The network of the same kind that a public
+    repository trains was "held", and learnt nothing in three whole runs of three.
+    """
+    pairs = SHAPES_FOLDER / "siamese.py"
+    with trials_for(tmp_path, pairs.read_text()) as trials:
+        for name, precision, passes in (("bf16", "bfloat16", False), ("channels_last", "float32", True)):
+            verdict = guard(trials, Plan({name: {}}), False, precision, seed=1, steps=60)
+            assert verdict.passed is passes, reasons(verdict)
+
+
 BY_WORKERS = """
     import torch
     from torch.utils.data import DataLoader, Dataset
