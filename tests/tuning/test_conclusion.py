@@ -67,6 +67,14 @@ def test_a_confirmed_gain_is_claimed_with_its_interval() -> None:
     assert result.measured == result.ratio
 
 
+def test_what_a_plain_step_takes_is_as_it_was_confirmed() -> None:
+    """The first process was watched beside other programs: 134 ms, where all later ones took 13."""
+    of_steps = trial(CLEAR, PLAN, step_seconds_a=0.0013)
+    of_epochs = of_steps.over_stretches(("evaluation",), ())
+    found = [concluded(one, verdict()).baseline_step_seconds for one in (of_steps, of_epochs, None)]
+    assert found == [0.0013, 0.01, 0.01]
+
+
 @pytest.mark.parametrize(
     ("waiting", "count", "warned"), [(1.5, 2, True), (0.1, 2, False), (1.5, 8, False), (1.5, None, False)]
 )

@@ -235,6 +235,16 @@ def test_what_comes_between_the_steps_of_an_agent_is_not_called_an_epoch() -> No
     assert "; rollouts or evaluations between them " in "\n".join(forecast_lines(found, 10.0))
 
 
+def test_a_training_without_epochs_is_not_said_to_have_come_to_no_end_of_one() -> None:
+    whole_graph = EpochEnds(Rhythm(1, 0, 1, 0.01, unit=STEPS, planned_steps=400))
+    for plan in (BASELINE, PLAN):
+        whole_graph.note(plan, [step(evaluations=1)] * 40, 0)
+    found = told(whole_graph, watched=observation(loaders=()))
+    assert "rare unseen" in found.assumed
+    assert "ends unseen" not in found.assumed
+    assert "epoch" not in "\n".join(forecast_lines(found, 10.0))
+
+
 def test_one_epoch_alone_has_nothing_between_and_that_is_known() -> None:
     watched = observation(run=WatchedRun(3.0, True, (), epoch_steps=40))
     found = told(ended(BASELINE, course(40, 40, 0.6), step(0.7, evaluations=3, restarts=1)), watched=watched)

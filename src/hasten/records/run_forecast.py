@@ -72,7 +72,7 @@ comes after the last step: a last evaluation, saving, the end of the process.
 """
 
 Assumed = Literal[
-    "length by loader", "length by epochs", "length by loops", "tail unseen", "ends unseen",
+    "length by loader", "length by epochs", "length by loops", "tail unseen", "ends unseen", "rare unseen",
     "ends seen once", "ends as plain", "ends of other plans", "rehearsed", "epochs cut short", "same samples",
 ]  # fmt: skip
 """What a forecast assumes:
@@ -80,13 +80,13 @@ Assumed = Literal[
 "length by loader": an epoch is one pass over its loader. "length by epochs": all of them have as many steps
 as those that ended. "length by loops": training goes on to the end of the loops around its steps, and no
 other follows. "tail unseen": no process came to the last step; what follows it is not in the numbers. "ends
-unseen": nothing came between epochs while it was watched; what may come is not in the numbers. "ends seen
-once": what comes between epochs takes as long each time. "ends as plain": it takes as long under the plan,
-where no process was seen to do it twice. "ends of other plans": it was timed under other plans than this one.
-"rehearsed": the plan's ranks were rehearsed, which the first run under it does. "epochs cut short": what
-comes between epochs was timed in short ones, and takes as many times longer as they are shorter. "same
-samples": the script does not change, between two epochs, what its samples are made from; no second epoch was
-seen.
+unseen": nothing came between epochs while it was watched; what may come is not in the numbers. "rare
+unseen": the same of a training without epochs. "ends seen once": what comes between epochs takes as long
+each time. "ends as plain": it takes as long under the plan, where no process was seen to do it twice. "ends
+of other plans": it was timed under other plans than this one. "rehearsed": the plan's ranks were rehearsed,
+which the first run under it does. "epochs cut short": what comes between epochs was timed in short ones, and
+takes as many times longer as they are shorter. "same samples": the script does not change, between two
+epochs, what its samples are made from; no second epoch was seen.
 """
 
 

@@ -18,6 +18,8 @@ _ASSUMED: Mapping[Assumed, str] = {
     "tail unseen": "that nothing takes long after the last step, which no process came to",
     "ends unseen": "that nothing comes between epochs but what is listed above: no epoch's end was seen, "
     "so evaluation, saving and the like are not in these numbers",
+    "rare unseen": "that nothing comes between steps but what is listed above: what is rarer than the steps "
+    "that were seen, such as saving, is not in these numbers",
     "epochs cut short": "that evaluation takes longer in whole epochs in proportion to the shortened "
     "ones that were timed",
     "same samples": "that the data set stays as it is from epoch to epoch: no second one was seen to begin",

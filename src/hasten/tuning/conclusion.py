@@ -121,7 +121,7 @@ def conclude(found: Found) -> TuneResult:
     guarded = verdict is not None and verdict.passed
     claimed = guarded and trial is not None and may_be_claimed(trial)
     unchecked = trial is None and verdict is not None and verdict.unchecked
-    seconds, samples = timed_step_seconds(observation), samples_per_step(observation)
+    seconds, samples = _plain_seconds(observation, trial), samples_per_step(observation)
     ratio = stated(trial) if trial is not None and claimed else None
     plan = trial.b if trial is not None and claimed else BASELINE
     others = [row for row in found.refused if _still_refused(row, plan)]
@@ -156,6 +156,12 @@ def conclude(found: Found) -> TuneResult:
         cpu_flags=found.facts.machine.cpu_flags,
         versions=versions_of(found.facts),
     )
+
+
+def _plain_seconds(seen: Observation, trial: Trial | None) -> float:
+    """Of a plain step: as confirmed, in many processes, or else as watched in the first one."""
+    confirmed = trial.step_seconds_a if trial is not None and not trial.parts else None
+    return confirmed or timed_step_seconds(seen)
 
 
 def _breakeven_steps(trial: Trial) -> int | None:

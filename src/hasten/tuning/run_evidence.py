@@ -9,7 +9,7 @@ from ..bench.comparing.epoch_ends import EpochEnds, Kind
 from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
 from ..records.result import TuneResult
-from ..records.run_forecast import Assumed, ForecastPart, RunForecast, RunLength, Span
+from ..records.run_forecast import Assumed, RunForecast, RunLength, Span
 from ..records.trial import Ratio, Trial
 from ..records.whole_run import WatchedRun
 from .run_ends import Between, Ends, Tail, between_part
@@ -58,14 +58,17 @@ def forecast_of(
     if found is None:
         return None
     if not ends.rhythm.has_epochs:
-        found = replace(found, parts=tuple(map(_without_epochs, found.parts)))
+        found = _without_epochs(found)
     if result.only_starts_sooner:  # no longer run pays more
         found = replace(found, pays_epochs=None, pays_steps=None)
     return replace(found, assumed=(*found.assumed, *more))
 
 
-def _without_epochs(part: ForecastPart) -> ForecastPart:
-    return replace(part, name="rollouts") if part.name == "epoch ends" else part
+def _without_epochs(found: RunForecast) -> RunForecast:
+    """As a training without epochs is spoken of."""
+    parts = [replace(part, name="rollouts") if part.name == "epoch ends" else part for part in found.parts]
+    assumed: list[Assumed] = ["rare unseen" if one == "ends unseen" else one for one in found.assumed]
+    return replace(found, parts=tuple(parts), assumed=tuple(assumed))
 
 
 def between_of(ends: EpochEnds, plan: Plan, steps: int | None) -> dict[Kind, Between]:

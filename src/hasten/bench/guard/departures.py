@@ -48,6 +48,17 @@ def gradient_departures(checks: Sequence[Check]) -> list[Departure]:
     return [departed for _, departed in departures("gradient", checks)]
 
 
+def gradient_sizes(checks: Sequence[Check]) -> list[tuple[int, float]]:
+    """|c| / |r| of the whole gradient, with the steps; without those in which r is 0."""
+    found = []
+    for check in checks:
+        reference, product, apart = _total(check.gradient.values()) or (0.0, 0.0, 0.0)
+        if reference > 0.0:
+            square = 1 + (apart + 2 * (product - reference)) / reference
+            found.append((check.step, math.sqrt(max(square, 0.0)) if math.isfinite(square) else math.inf))
+    return found
+
+
 def departure(sums: Sums, whole: float = 0.0) -> Departure:
     """``whole``: <r, r> of all tensors, used for a tensor whose own is zero."""
     reference, product, apart = sums

@@ -17,7 +17,14 @@ from ...records.comparison import (
     TensorScale,
 )
 from .checked_steps import Check
-from .departures import Departure, departure, departures, gradient_departures, tensor_departures
+from .departures import (
+    Departure,
+    departure,
+    departures,
+    gradient_departures,
+    gradient_sizes,
+    tensor_departures,
+)
 
 ROUNDING = {  # relative, of one output: sums of hundreds of terms in a different order
     "float32": 2.0**-20,
@@ -38,6 +45,9 @@ NOISE = 0.5  # a tensor that rounding alone moves by more than half cannot be co
 # Nor can one that moves this many times as far as one rounding: its terms cancel, like those of a bias before
 # batch norm. Seen: up to 500 times if they do not, 200,000 times and more if they do.
 CANCELLED = 1e4
+# Times plain's: a smaller gradient is none. Rounding that turns and lengthens it as it likes leaves one. Seen
+# where sigmoids that bfloat16 rounds to 1 let a network learn nothing: exactly 0.
+VANISHED = 0.01
 
 # A unit close to its kink (ReLU, max pooling) may switch with the least rounding, but rarely does: the few
 # steps of a perturbed baseline may not show it. Seen: 0.1% of a gradient, 0.4% of one tensor's, in a
@@ -74,6 +84,8 @@ def judge_steps(
         found = choose(departures(what, candidate), tolerance)
         if found is not None:
             compared[what] = _row(*found, tolerance(found[0]))
+    if (gone := _vanished(perturbed, candidate)) is not None:
+        compared["gradient"] = gone
     mean = _mean_scale(perturbed, candidate, draws, precision)
     tensor = _worst_tensor(perturbed, candidate, draws, precision, noisier)
     scaled = _worst_scale(perturbed, candidate) if precision == "float32" and not draws else None
@@ -185,6 +197,22 @@ def _excess(departed: Departure, tolerance: Departure) -> float:
     """How much of the tolerance is used; endless for what is not a number."""
     used = max(abs(departed.scale) / tolerance.scale, departed.residual / tolerance.residual)
     return used if math.isfinite(used) else math.inf
+
+
+def _vanished(perturbed: Sequence[Check], candidate: Sequence[Check]) -> StepDeparture | None:
+    """The first step in which the candidate has no gradient left, though plain training has one that is about
+    as large with noise. No tolerance for the size of a difference tells: zero is no further from a gradient
+    than one that rounding has turned.
+    """
+    sizes = gradient_sizes(perturbed)
+    for step, size in gradient_sizes(candidate):
+        noisy = [other for number, other in sizes if number == step]
+        steady = bool(noisy) and all(10 * VANISHED <= other <= 0.1 / VANISHED for other in noisy)
+        if size < VANISHED and steady:
+            return StepDeparture(
+                size, 1 - VANISHED, held=False, step=step, residual=1.0, residual_tolerance=1.0
+            )
+    return None
 
 
 def _mean_scale(
