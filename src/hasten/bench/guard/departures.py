@@ -48,12 +48,15 @@ def gradient_departures(checks: Sequence[Check]) -> list[Departure]:
     return [departed for _, departed in departures("gradient", checks)]
 
 
-def gradient_sizes(checks: Sequence[Check]) -> list[tuple[int, float]]:
-    """|c| / |r| of the whole gradient, with the steps; without those in which r is 0."""
-    found = []
+def gradient_sizes(checks: Sequence[Check], least: float) -> list[tuple[int, float]]:
+    """|c| / |r| of the whole gradient, with the steps; without those in which r is less than ``least`` times
+    its median.
+    """
+    found, sizes = [], [sum(sums[0] for sums in check.gradient.values()) for check in checks]
+    usual = median(sizes) if sizes else 0.0
     for check in checks:
         reference, product, apart = _total(check.gradient.values()) or (0.0, 0.0, 0.0)
-        if reference > 0.0:
+        if reference > least * least * usual:
             square = 1 + (apart + 2 * (product - reference)) / reference
             found.append((check.step, math.sqrt(max(square, 0.0)) if math.isfinite(square) else math.inf))
     return found

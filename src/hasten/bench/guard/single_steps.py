@@ -200,15 +200,14 @@ def _excess(departed: Departure, tolerance: Departure) -> float:
 
 
 def _vanished(perturbed: Sequence[Check], candidate: Sequence[Check]) -> StepDeparture | None:
-    """The first step in which the candidate has no gradient left, though plain training has one that is about
-    as large with noise. No tolerance for the size of a difference tells: zero is no further from a gradient
-    than one that rounding has turned.
+    """The first step in which the candidate has no gradient left, though plain training has one, with noise,
+    too. No tolerance for the size of a difference tells: zero is no further from a gradient than one that
+    rounding has turned.
     """
-    sizes = gradient_sizes(perturbed)
-    for step, size in gradient_sizes(candidate):
+    sizes = gradient_sizes(perturbed, VANISHED)
+    for step, size in gradient_sizes(candidate, VANISHED):
         noisy = [other for number, other in sizes if number == step]
-        steady = bool(noisy) and all(10 * VANISHED <= other <= 0.1 / VANISHED for other in noisy)
-        if size < VANISHED and steady:
+        if size < VANISHED and noisy and min(noisy) > 10 * VANISHED:
             return StepDeparture(
                 size, 1 - VANISHED, held=False, step=step, residual=1.0, residual_tolerance=1.0
             )
