@@ -161,6 +161,19 @@ def test_a_search_that_had_its_time_ends_when_something_slow_is_found(request_of
     assert (budget.seconds, told.budgets) == (200.0, [])
 
 
+@pytest.mark.parametrize("most", [600.0, 230.0])
+def test_it_grows_for_as_many_checks_as_are_due(most: float, request_of: TuneRequest) -> None:
+    grown = []
+    for checks in (1, 2):
+        budget, told = budget_after(170.0, Known(10.0, {"compile": 10.0}), 200.0), Told()
+        allowance = Allowance(budget, replace(request_of, budget_most=most), told)
+        assert allowance.leave_checks(PLAN, checks) is budget.affords_guard(PLAN, checks)
+        assert told.budgets == ([budget.seconds] if budget.seconds > 200 else [])
+        grown.append(budget.seconds)
+    assert (200 < grown[0] < grown[1]) is (most == 600)
+    assert grown[1] == 200 or most == 600
+
+
 @pytest.mark.parametrize(("most", "then"), [(600.0, 400.0), (300.0, 300.0), (0.0, 200.0)])
 def test_a_search_that_has_found_nothing_goes_on_once(
     most: float, then: float, request_of: TuneRequest

@@ -8,6 +8,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from hasten.bench.comparing.decisions import Effort
 from hasten.bench.comparing.epoch_ends import EpochEnds
 from hasten.bench.comparing.quiet import Quiet
 from hasten.bench.comparing.statistics import interval
-from hasten.bench.comparing.steps import Rhythm
+from hasten.bench.comparing.steps import STEPS, Rhythm
 from hasten.bench.fake import ScriptedBench
 from hasten.bench.observe import WatchOn
 from hasten.bench.trials import Trials
@@ -31,6 +32,7 @@ from hasten.inside.techniques.catalog import CATALOG
 from hasten.plans.files import read_plan
 from hasten.records.caution import Caution
 from hasten.records.comparison import LossCurve
+from hasten.records.facts import Facts
 from hasten.records.observation import Observation
 from hasten.records.plan import BASELINE, Plan, Value
 from hasten.records.run_forecast import SeenProcess
@@ -42,7 +44,8 @@ from hasten.report.progress import Silent
 from hasten.report.reasons import reason_words
 from hasten.scripts.sources import digest_of
 from hasten.scripts.workspace import find_script
-from hasten.tuning import accuracy, pipeline
+from hasten.tuning import accuracy, candidates, pipeline
+from hasten.tuning.bounds import Bounds
 from hasten.tuning.costs import Costs
 from hasten.tuning.pipeline import tune
 from hasten.tuning.request import TuneRequest
@@ -85,6 +88,7 @@ class Paper:
     planned_steps: int | None = None  # of the script, by its loops
     steps_in_all: int | None = None  # of the script, where it was watched to its end
     setup_seconds: float = 0.0  # of whatever is compared
+    each_evaluated: bool = False  # whether each step has an evaluation of its own
     resting: bool = False  # no process of a comparison is left
     rested: list[bool] = field(default_factory=list)  # the same, each time the guard began
 
@@ -94,6 +98,8 @@ class Paper:
             raise self.failure
         rhythm = Rhythm(0, 0, 1, self.watched.steps[0].seconds, planned_steps=self.planned_steps)
         rhythm = replace(rhythm, steps_in_all=self.steps_in_all)
+        if self.each_evaluated:
+            rhythm = replace(rhythm, evaluations=1, unit=STEPS, alike=True)
         return self.watched, rhythm
 
     def guard(
@@ -571,6 +577,32 @@ def test_a_plan_that_only_evaluates_faster_is_checked_confirmed_and_written(pape
     saved = read_plan(PLAN_PATH)
     assert saved.plan == plan
     assert saved.measured["parts"] == ["evaluation"]
+
+
+@pytest.mark.usefixtures("quick_eval")
+def test_evaluations_of_every_step_are_tried_as_steps_are(
+    paper: Paper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is looked for, and what else makes steps faster is not held to be of less weight for them."""
+    benches, told = list[PaperBench](), list[set[str]]()
+
+    def bench(*_: object) -> PaperBench:
+        benches.append(PaperBench(paper))
+        return benches[-1]
+
+    class Seeing(Bounds):
+        @classmethod
+        def seen(cls, facts: Facts, within: AbstractSet[str] = frozenset()) -> Bounds:
+            told.append(set(within))
+            return Bounds.seen(facts, within)
+
+    monkeypatch.setattr(pipeline, "ScriptBench", bench)
+    monkeypatch.setattr(pipeline, "Bounds", Seeing)
+    monkeypatch.setattr(candidates, "Bounds", Seeing)
+    for paper.each_evaluated in (False, True):
+        assert "quick_eval" in tune(request(fresh=True), Silent()).plan.techniques
+        assert bool(benches[-1].sought) is not paper.each_evaluated
+    assert told == [set(), set(), {"evaluation"}, {"evaluation"}]
 
 
 @pytest.mark.attack("truth")

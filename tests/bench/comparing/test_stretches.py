@@ -70,6 +70,14 @@ def test_an_evaluation_in_every_step_counts_as_well(early: bool) -> None:
     assert trial.ratio.value == pytest.approx((0.01 + 0.05 / 4) / 0.06, rel=0.1)
 
 
+def test_a_stretch_is_about_what_does_not_belong_to_steps() -> None:
+    rhythm = Rhythm(1, 1, 1, cycle_seconds=0.02, alike=True)
+    bench = bench_over(PaperRun(**SHORT), rhythm)  # type: ignore[arg-type]
+    plan = Plan({**QUICK.techniques, **WRITES_LATER.techniques})
+    assert isinstance(bench.seek(BASELINE, plan, 1e6), Seen)
+    assert bench.compare(BASELINE, plan, 2).parts == ("saving",)
+
+
 def test_a_plan_that_leaves_out_evaluations_of_every_step_fails() -> None:
     run = PaperRun(epoch=1, between=0.05, skips="quick_eval")
     rhythm = Rhythm(evaluations=1, restarts=1, saves=1, cycle=1, cycle_seconds=0.06, unit=PER_STEP)

@@ -130,6 +130,8 @@ def test_a_gradient_that_vanishes_is_not_what_rounding_does(
         assert not found["held"]
         assert found["compared"]["gradient"]["step"] == 2
         assert f"the gradient is {scale:.3f} times the baseline's in step 2" in found["reasons"][0]
+        later = [replace(c, gradient={"weight": sums(5e-3)}) if c.step == 20 else c for c in rounded]
+        assert not judged(in_step_2(checks(), scale), later, draws, precision)["held"], "another step's noise"
 
 
 @pytest.mark.parametrize(("scale", "size"), [(5e-3, 4.0), (50.0, 0.01)])
