@@ -96,8 +96,11 @@ class Comparisons:
         something to gain only later comes after everything else.
         """
         at_once = (candidate for candidate in candidates if not candidate.technique.slow_to_show)
-        plans = (candidate.added_to(BASELINE, 0) for candidate in at_once)
-        return sum(self._bench.foreseen(BASELINE, plan) for plan in plans) <= self._deadline.left
+        return sum(map(self.takes, at_once)) <= self._deadline.left
+
+    def takes(self, candidate: Candidate) -> float:
+        """Seconds of its shortest comparison with the baseline, as far as is known."""
+        return self._bench.foreseen(BASELINE, candidate.added_to(BASELINE, 0))
 
     def affords_stretches(self, a: Plan, b: Plan, grows: bool = False) -> bool:
         """The same over whole stretches: then ``b``'s confirmation is over stretches, too, and long.

@@ -3,10 +3,10 @@
 A comparison of whole stretches takes long, so its possible gain is bounded first: a plain process is watched
 until the part has occurred (``Bench.seek``), and the time beyond regular steps bounds the gain. Techniques
 for a large share of the run are compared first, alone, with that share of the search's time; where steps are
-so slow that not all can be tried for them, a good share is enough. As steps get faster, other parts take a
-larger share: what then takes a good one is compared before the techniques for steps that need fresh
-processes, and a budget that nobody named grows for it. The rest comes last, in combination with what was
-found; below 1%, nothing is.
+so slow that not all can be tried for them, a good share is enough, if that much of the time will do. As
+steps get faster, other parts take a larger share: what then takes a good one is compared before the
+techniques for steps that need fresh processes, and a budget that nobody named grows for it. The rest comes
+last, in combination with what was found; below 1%, nothing is.
 """
 
 from __future__ import annotations
@@ -62,12 +62,20 @@ def _share_to_look(share: float | None) -> float:
     return max(_LOOKED * share, _LOOKED_LEAST if share >= _GROWS else 0.0)
 
 
-def large(candidates: Sequence[Candidate], time_for_steps: bool) -> list[Candidate]:
-    """Those to compare before steps. ``time_for_steps``: whether there is time to compare all that makes
-    steps faster; if not, a smaller part counts as large.
+def large(
+    comparisons: Comparisons, candidates: Sequence[Candidate], of_steps: Sequence[Candidate]
+) -> list[Candidate]:
+    """Those to compare before steps: what is for a large part of the run. If there is no time to compare all
+    ``of_steps``, a good part is enough, where the comparison takes no larger share of the time.
     """
-    least = LARGE_SHARE if time_for_steps else GROWN_SHARE
-    return [candidate for candidate in candidates if (candidate.share or 0.0) >= least]
+    least = LARGE_SHARE if comparisons.has_time_for(of_steps) else GROWN_SHARE
+    good = [one for one in candidates if (one.share or 0.0) >= least]
+    each = comparisons.seconds_left / max(1, len(good))
+    return [
+        one
+        for one in good
+        if (share := one.share or 0.0) >= LARGE_SHARE or comparisons.takes(one) <= share * each
+    ]
 
 
 def divided(climbing: Sequence[Candidate]) -> tuple[Sequence[Candidate], Sequence[Candidate]]:

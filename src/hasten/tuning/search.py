@@ -111,7 +111,7 @@ class Search:
     ) -> list[Candidate]:
         """Try what speeds up a large part of the run against the baseline; returns what is left to try."""
         worth = weighed(self.comparisons, outside) if outside else []
-        first = large(worth, self.comparisons.has_time_for(of_steps))
+        first = large(self.comparisons, worth, of_steps)
         for position, candidate in enumerate(first):
             share = (candidate.share or 0.0) / (len(first) - position)
             self._try_stretches(candidate, share * self.comparisons.seconds_left)
