@@ -137,10 +137,10 @@ def _applying(
 
 
 def share_of(technique: type[Technique], facts: Facts, within: frozenset[str] = frozenset()) -> float | None:
-    """The share of a run taken by the parts that it shortens; None for steps, what is ``within`` them, and if
-    unknown. A part that did
-    not occur in the steps seen may take any share unless an epoch was seen to its end; and a part that was
-    not recognised, such as an evaluation in training mode, counts as an epoch's turn.
+    """The share of a run taken by the parts that it shortens; None for steps, what is ``within`` them,
+    and if unknown. A part that did not occur in the steps seen may take any share unless an epoch was
+    seen to its end; and a part that was not recognised, such as an evaluation in training mode, counts as
+    an epoch's turn.
     """
     run = facts.observation.run
     if not {"steps", *within}.isdisjoint(technique.parts) or run is None:
