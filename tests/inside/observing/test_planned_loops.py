@@ -23,6 +23,7 @@ from hasten.inside.observing.loops import CUT, LOADER, OTHER, Around, Limited, L
 from hasten.inside.observing.planned_loops import loops_around, planned_steps
 
 LOADER_OF_SIX = DataLoader(TensorDataset(torch.zeros(12, 1)), batch_size=2)
+PAIRS = DataLoader(TensorDataset(torch.zeros(12, 1), torch.zeros(12)), batch_size=2)
 
 
 def seen(tmp_path: Path, source: str, **names: Any) -> list[Around]:
@@ -61,6 +62,37 @@ def test_epochs_around_a_loader_in_other_functions(tmp_path: Path) -> None:
     assert found[0] == [Loop(3, 0), LOADER]
     assert found[-1] == [Loop(3, 2), LOADER]
     assert [planned_steps(one, taken, 6, (taken - 1) // 6) for taken, one in enumerate(found, 1)] == [18] * 18
+
+
+@pytest.mark.parametrize(
+    ("body", "read"),
+    [
+        ("data, target = data.to(device), target.to(device)", LOADER),
+        ("data = data.float()", LOADER),
+        ("i = i + 1", LOADER),
+        ("loader = None", OTHER),
+    ],
+)
+def test_a_pass_whose_turns_rename_their_batch(tmp_path: Path, body: str, read: str) -> None:
+    """As nearly all tutorials do, to move it to a device: a run's length was not known until an epoch had
+    ended.
+    """
+    found = seen(
+        tmp_path,
+        f"""
+        def train(epoch, loader):
+            for i, (data, target) in enumerate(loader):
+                {body}
+                step()
+
+        for epoch in range(1, 2 + 1):
+            train(epoch, loader)
+        """,
+        loader=PAIRS,
+        device="cpu",
+    )
+    assert found[1] == [Loop(2, 0), read]
+    assert planned_steps(found[1], 2, 6, 0) == (12 if read == LOADER else None)
 
 
 class Progress:

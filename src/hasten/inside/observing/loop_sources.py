@@ -55,10 +55,13 @@ def around_line(body: ast.AST, line: int) -> Iterator[ast.AST]:
                 nodes.append(one)
 
 
-def may_change(node: ast.For) -> bool:
-    """Whether what its turns are read from may not be what it was when it began."""
+def may_change(node: ast.For, counts: bool) -> bool:
+    """Whether what its turns are read from may not be what it was when it began: what it goes over and, where
+    that ``counts`` the turns, what each of them is given.
+    """
     target, over = _names_in([node.target], ast.Store), _names_in([node.iter])
-    return bool(target & over) or bool(_names_in(node.body, ast.Store) & (target | over))
+    read = target | over if counts else over
+    return bool(target & over) or bool(_names_in(node.body, ast.Store) & read)
 
 
 def _names_in(nodes: Sequence[ast.AST], context: type[ast.expr_context] = ast.expr_context) -> set[str]:

@@ -192,7 +192,7 @@ def _read(nodes: list[ast.AST], function: Function, loader: type) -> list[Loop |
 
 
 def _loop(node: ast.AST, around: Sequence[ast.AST], function: Function, loader: type) -> Loop | Limited | str:
-    if not isinstance(node, ast.For) or may_change(node) or is_always_left(node):
+    if not isinstance(node, ast.For) or may_change(node, counts=False) or is_always_left(node):
         return OTHER
     names = function.names
     early = is_left_early(node, list(switched_off(node, stored_in((around or [node])[0]), names)))
@@ -202,7 +202,7 @@ def _loop(node: ast.AST, around: Sequence[ast.AST], function: Function, loader: 
             over = attribute(over, name)
         if issubclass(type(over), loader):
             return _left(node, around, function) if early else LOADER
-        if type(over) is not range:
+        if type(over) is not range or may_change(node, counts=True):
             return OTHER
         counted = start is not None and isinstance(node.target, ast.Tuple)
         at = value(node.target.elts[0] if counted else node.target, names)  # type: ignore[attr-defined]
