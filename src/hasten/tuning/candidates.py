@@ -71,10 +71,7 @@ def choose(
     early = {name for name, share in shares.items() if (share or 0.0) >= LARGE_START}
     in_turn = sorted(accepted, key=lambda one: _turn(one, causes, any(carried[one.name])))
     candidates = [
-        replace(
-            _candidate(one, facts, _allowed(risk, one, facts), carried[one.name], names, shares[one.name]),
-            within=within,
-        )
+        _candidate(one, facts, _allowed(risk, one, facts), carried[one.name], names, shares[one.name], within)
         for one in _with_starts_in_place(in_turn, early)
     ]
     return candidates, refused
@@ -93,9 +90,10 @@ def _candidate(
     carried: Sequence[dict[str, Settings]],
     names: Set[str],
     share: float | None,
+    within: frozenset[str],
 ) -> Candidate:
     """``carried``: by option, what applies only with it. Options that carry something come first. ``names``:
-    techniques that apply by themselves.
+    techniques that apply by themselves. ``within``: as in ``choose``.
     """
     order = sorted(range(len(options)), key=lambda number: not carried[number])
     together_with = [
@@ -105,7 +103,7 @@ def _candidate(
     all_carried = frozenset(name for some in carried for name in some)
     chosen, gains_with = [options[n] for n in order], technique.gains_with(facts)
     first = technique is Threads and waiting_threads(facts) is not None
-    return Candidate(technique, chosen, together_with, share, gains_with, all_carried, first)
+    return Candidate(technique, chosen, together_with, share, gains_with, all_carried, first, within)
 
 
 def _carried(

@@ -48,7 +48,7 @@ def gradient_departures(checks: Sequence[Check]) -> list[Departure]:
     return [departed for _, departed in departures("gradient", checks)]
 
 
-def gradient_sizes(checks: Sequence[Check], least: float) -> list[tuple[int, float]]:
+def gradient_sizes(checks: Sequence[Check], least: float = 0.0) -> list[tuple[int, float]]:
     """|c| / |r| of the whole gradient, with the steps; without those in which r is less than ``least`` times
     its median.
     """

@@ -204,7 +204,7 @@ def _vanished(perturbed: Sequence[Check], candidate: Sequence[Check]) -> StepDep
     too. No tolerance for the size of a difference tells: zero is no further from a gradient than one that
     rounding has turned.
     """
-    sizes = gradient_sizes(perturbed, VANISHED)
+    sizes = gradient_sizes(perturbed)
     for step, size in gradient_sizes(candidate, VANISHED):
         noisy = [other for number, other in sizes if number == step]
         if size < VANISHED and noisy and min(noisy) > 10 * VANISHED:
