@@ -103,3 +103,25 @@ def test_epochs_and_evaluations_are_told(seams: Seams, kind: type[DataLoader[Any
     assert run.part("first batches").count == 4
     first = [at for at, step in enumerate(steps) if step.restarts]
     assert first == [number * 4 // each for number in range(4)]
+
+
+def forever(loader: DataLoader[Any]) -> Iterator[Any]:
+    while True:
+        yield from loader
+
+
+@pytest.mark.parametrize("keeps_workers", [False, True])
+def test_two_loaders_that_take_turns_are_read_in_one_epoch(seams: Seams, keeps_workers: bool) -> None:
+    """The second begins while the first is held; of loaders that keep their workers that is not known."""
+    timeline = Timeline(clock(), lambda: "train.py:1")
+    Hooks(Training(torch, seams, 2**32), Observer(lambda _: None, timeline), lambda: None).install()
+    workers = {"num_workers": 1, "persistent_workers": True} if keeps_workers else {}
+    data = TensorDataset(torch.ones(32, 4)), TensorDataset(torch.ones(40, 4))
+    turns = [forever(DataLoader(one, batch_size=8, **workers)) for one in data]
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(10):  # the first loader begins anew in step 8
+        (inputs,) = next(turns[step % 2])
+        model(inputs).sum().backward()
+        optimizer.step()
+    assert timeline.watched(ended=False).epochs == (2 if keeps_workers else 1)

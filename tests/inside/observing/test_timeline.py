@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from hasten.inside.observing import timeline as module
+from hasten.inside.observing.epoch_passes import is_gone
 from hasten.inside.observing.timeline import Timeline
 from hasten.records.whole_run import WatchedRun, breakdown_of
 
@@ -40,11 +41,12 @@ class Script:
         line: str = "train.py:1",
         source: int = 0,
         of: str = "",
+        held: Callable[[], object] = is_gone,
     ) -> None:
         self.line = line
         self.timeline.loader_begins(batches)
         if of:
-            self.timeline.pass_begins(source, of)
+            self.timeline.pass_begins(source, of, held)
         self.takes(seconds)
 
     def batch(self, seconds: float = 0.0, samples: int = 8, source: int = 0) -> None:
@@ -444,6 +446,30 @@ def test_a_loader_begun_anew_for_a_few_labels_is_no_epoch(script: Script) -> Non
     run = script.timeline.watched(ended=False)
     assert (run.epochs, run.epoch_steps) == (1, 6)
     assert run.part("evaluation").count == 0
+
+
+def test_loaders_that_take_turns_are_read_in_one_epoch(script: Script) -> None:
+    """The second begins after one step with the first, and an evaluation."""
+    for step in range(7):
+        number = step % 2 + 1
+        if step < 2:
+            script.begins(50, of=f"loader {number}", source=number, held=object)
+        script.batch(source=number)
+        script.trains(1.0)
+        if not step:
+            script.evaluates(2)
+    run = script.timeline.watched(ended=False)
+    assert (run.epochs, run.whole_epochs) == (0, ())
+    assert breakdown_of(run).part("evaluation").count == 0
+
+
+def test_a_loader_begun_after_one_that_was_left_early_begins_an_epoch(script: Script) -> None:
+    for number in (1, 2):
+        script.begins(50, of=f"loader {number}", source=number)
+        for _ in range(4):
+            script.batch(source=number)
+            script.trains(1.0)
+    assert script.timeline.watched(ended=False).epochs == 1
 
 
 def test_a_pass_begun_for_one_batch_in_every_step_is_no_epoch(script: Script) -> None:

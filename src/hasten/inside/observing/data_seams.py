@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 from ..internals.loaders import (
     LOADER_MADE,
@@ -15,11 +15,13 @@ from ..internals.loaders import (
     fetchers,
     is_indexed,
     iterator_kind,
+    keeps_workers,
 )
 from ..samples.fetching import Fetch, Fetcher
 from ..seams import Call
 from ..training import Training
 from .batches import elements_in
+from .epoch_passes import is_gone
 from .kept_iterators import KeptIterators
 from .loaders import Loaders
 from .observer import Observer, clock
@@ -75,7 +77,8 @@ def watch_data(
     def pass_begins(loader: DataLoader[object], iterator: LoaderIterator) -> None:
         kept.begun(iterator)
         if timeline is not None:
-            timeline.pass_begins(id(iterator), (id(loader.dataset), batches_in(loader)))
+            held = is_gone if keeps_workers(iterator) else ref(iterator)  # the loader itself holds that one
+            timeline.pass_begins(id(iterator), (id(loader.dataset), batches_in(loader)), held)
 
     @seams.watching
     def exhausted(iterator: LoaderIterator) -> None:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+
+def is_gone() -> None:
+    """Returns None, as a reference to what nobody holds any more."""
 
 
 @dataclass(slots=True)
 class Pass:
     """One over a loader. ``of``: which loader, so that a pass that begins anew is known; ``batches``: that it
-    will give, if it says so.
+    will give, if it says so; ``held``: returns its iterator, None once nobody can read from it any more.
     """
 
     source: int
     of: object
     batches: int | None
+    held: Callable[[], object] = is_gone
     given: int = 0
     over: bool = False  # it was asked for a batch and had none left
 
@@ -30,8 +36,8 @@ class EpochPasses:
         self._gave: set[int] = set()  # sources of the batches since the last step
         self._epoch: Pass | None = None
 
-    def begins(self, source: int, of: object, batches: int | None) -> None:
-        self._passes[source] = Pass(source, of, batches)
+    def begins(self, source: int, of: object, batches: int | None, held: Callable[[], object]) -> None:
+        self._passes[source] = Pass(source, of, batches, held)
 
     def gave(self, source: int) -> None:
         one = self._passes.get(source)
@@ -52,8 +58,8 @@ class EpochPasses:
         batch: not what gave none, nor what was read out before, if there are others. None if none is.
 
         None is where the pass of the epoch goes on, as that over many samples without labels does when the
-        few with labels begin anew; and none where it gave one batch of many, as in loops that take
-        ``next(iter(loader))`` in every step.
+        few with labels begin anew, or one of two loaders that take turns; and none where it gave one batch of
+        many, as in loops that take ``next(iter(loader))`` in every step.
         """
         begun = [self._passes.get(source) or Pass(source, None, None) for source in sources]
         may_train = [at for at, one in enumerate(begun) if one.given and not one.over]
@@ -72,4 +78,4 @@ class EpochPasses:
         return place if is_epoch else None
 
     def _goes_on(self, one: Pass) -> bool:
-        return not one.over and one.source in self._gave
+        return not one.over and (one.source in self._gave or one.held() is not None)

@@ -8,7 +8,7 @@ from threading import get_ident
 
 from ...records.whole_run import WatchedRun
 from .batch_counts import BatchCounts
-from .epoch_passes import EpochPasses
+from .epoch_passes import EpochPasses, is_gone
 from .stretch import EVALUATION, FIRST, GAP, REST, Stretch, WaitsSeen, loop_among, one_evaluation
 from .sums import Epochs, parts_of, sums_of_a_run
 
@@ -60,11 +60,11 @@ class Timeline:
             self._batches.loader_begins(bool(self._sums["steps"].count))
             self._unusual = True
 
-    def pass_begins(self, source: int, of: object) -> None:
-        """``source``: that of its batches; ``of``: the same for all passes over a loader."""
+    def pass_begins(self, source: int, of: object, held: Callable[[], object] = is_gone) -> None:
+        """``source``: that of its batches; ``of``: the same for all passes over a loader; ``held``: a Pass's."""
         if not self._away():
             self._source = source
-            self._passes.begins(source, of, self._batches_said)
+            self._passes.begins(source, of, self._batches_said, held)
 
     def batch_waited_for(self) -> None:
         if self._away():
