@@ -465,6 +465,51 @@ def test_a_count_that_is_not_of_turns_alone_says_nothing(tmp_path: Path, source:
     assert said == [None] * len(found)
 
 
+def test_a_length_that_a_function_makes_of_what_stays(tmp_path: Path) -> None:
+    """As where a language model's data are cut in a function of its own: nothing in it depends on the epoch."""
+    found = seen(
+        tmp_path,
+        """
+        text = zeros(8, 60)
+
+        def train(epoch):
+            source = text
+            length = source.size(1)
+            for number, at in enumerate(range(0, length - 1, 5)):
+                if at + 5 >= length:
+                    continue
+                step()
+
+        for epoch in range(3):
+            train(epoch)
+        """,
+        zeros=torch.zeros,
+    )
+    assert found[4] == [Loop(3, 0), Loop(12, 4)]
+    assert planned_steps(found[4], 5, None, 0) == 36
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "length = draw(text)",
+        "length = len(text)\n    length = length + epoch",
+        "length = 12 * epoch",
+        "if epoch:\n        length = 12\n    else:\n        length = 8",
+        "source = text[epoch:]\n    length = len(source)",
+    ],
+)
+def test_a_length_that_a_function_makes_anew_says_nothing_yet(tmp_path: Path, lines: str) -> None:
+    source = f"def train(epoch):\n    {lines}\n    for at in range(length):\n        step()\n"
+    found = seen(
+        tmp_path,
+        source + "for epoch in range(1, 4):\n    train(epoch)",
+        text=torch.zeros(12),
+        draw=lambda text: len(text),
+    )
+    assert planned_steps(found[6], 7, None, 0) is None
+
+
 @pytest.mark.parametrize(("each", "planned"), [(1, 40), (2, 80), (5, 200)])
 def test_several_steps_in_each_turn(each: int, planned: int) -> None:
     """Of a critic, for example."""

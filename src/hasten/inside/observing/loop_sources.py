@@ -13,6 +13,7 @@ _Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 _Loops = (ast.For, ast.AsyncFor, ast.While)
 _Definitions = (*_Function, ast.Lambda, ast.ClassDef)
 _WRAPPERS = {"range", "enumerate", "tqdm", "zip", "print"}
+_OF_SIZES = {"len", "size", "int", "min", "max", "ceil", "floor"}  # what calls of these give is as steady
 _Comprehension = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -121,14 +122,32 @@ def named(expression: ast.expr) -> set[str]:
     return _names_in([expression])
 
 
-def unsteady_names(frame: FrameType) -> frozenset[str]:
-    """Names of what may be another thing, of another length, the next time: a function's own, and what is set
-    in loops anywhere in its file.
+def unsteady_names(frame: FrameType, body: ast.AST) -> frozenset[str]:
+    """Names of what may be another thing, of another length, the next time: a function's own, unless its
+    ``body`` makes them of others, and what is set in loops anywhere in its file.
     """
     code = frame.f_code
     own = () if code.co_name == "<module>" else (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
     tree = _parsed("".join(linecache.getlines(code.co_filename, frame.f_globals)))
-    return frozenset(own) | (_set_in_loops(tree) if tree is not None else frozenset())
+    in_loops = _set_in_loops(tree) if tree is not None else frozenset()
+    return (frozenset(own) - _made_of_others(body, frozenset(own) | in_loops)) | in_loops
+
+
+def _made_of_others(body: ast.AST, unsteady: frozenset[str]) -> frozenset[str]:
+    """Those that it sets once, to what the rest of its names say: ``length = data.size(1)``."""
+    within = [one for part in getattr(body, "body", ()) for one in ast.walk(part)]
+    stored = [
+        one.id for one in within if isinstance(one, ast.Name) and isinstance(one.ctx, (ast.Store, ast.Del))
+    ]
+    found: set[str] = set()
+    for one in within:  # in order, as far as a later one is made of an earlier one
+        if not isinstance(one, ast.Assign) or len(one.targets) != 1 or not isinstance(one.targets[0], ast.Name):
+            continue
+        calls = (part for part in ast.walk(one.value) if isinstance(part, ast.Call))
+        plain = all(called(call) in _OF_SIZES for call in calls)
+        if plain and stored.count(one.targets[0].id) == 1 and not named(one.value) & (unsteady - found):
+            found.add(one.targets[0].id)
+    return frozenset(found)
 
 
 @lru_cache(maxsize=16)

@@ -174,7 +174,7 @@ def _loops_in(
             if not known and OTHER not in counted and all(loop == OTHER for loop in inner):
                 inner.clear()  # those of the library, which cannot be read
             return [] if known else list(counted)
-        function = Function(body, frame.f_lineno, names, unsteady_names(frame))
+        function = Function(body, frame.f_lineno, names, unsteady_names(frame, body))
         return _read(nodes, function, loader)
 
 
