@@ -241,6 +241,7 @@ def test_a_teacher_that_was_trained_before_belongs_to_the_students_steps(tmp_pat
         ("gan_three_backwards", 160),
         ("no_dataloader", 150),
         ("reinforcement", 150),
+        ("replay_memory", 150),  # every second turn from the 50th on
         ("forward_forward", None),  # layer after layer
         ("callbacks", None),  # a finder of learning rates trains before
     ],

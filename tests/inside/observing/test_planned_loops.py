@@ -8,7 +8,7 @@ import sys
 import textwrap
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, SimpleNamespace
@@ -20,7 +20,12 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from hasten.inside.observing.loops import CUT, LOADER, OTHER, Around, Limited, Loop
-from hasten.inside.observing.planned_loops import loops_around, planned_steps
+from hasten.inside.observing.planned_loops import (
+    Reading,
+    loops_around,
+    planned_steps,
+    steps_at_this_rate,
+)
 
 LOADER_OF_SIX = DataLoader(TensorDataset(torch.zeros(12, 1)), batch_size=2)
 PAIRS = DataLoader(TensorDataset(torch.zeros(12, 1), torch.zeros(12)), batch_size=2)
@@ -466,7 +471,7 @@ def test_a_count_that_is_not_of_turns_alone_says_nothing(tmp_path: Path, source:
 
 
 def test_a_length_that_a_function_makes_of_what_stays(tmp_path: Path) -> None:
-    """As where a language model's data are cut in a function of its own: nothing in it depends on the epoch."""
+    """As where a language model's data are cut in a function: nothing in it depends on the epoch."""
     found = seen(
         tmp_path,
         """
@@ -495,6 +500,7 @@ def test_a_length_that_a_function_makes_of_what_stays(tmp_path: Path) -> None:
         "length = draw(text)",
         "length = len(text)\n    length = length + epoch",
         "length = 12 * epoch",
+        "if epoch is None:\n        epoch = len(text)\n    length = 12 * epoch",
         "if epoch:\n        length = 12\n    else:\n        length = 8",
         "source = text[epoch:]\n    length = len(source)",
     ],
@@ -547,6 +553,57 @@ def test_what_is_not_sure_is_not_said(
     around: Around, taken: int, epoch_steps: int | None, epochs: int
 ) -> None:
     assert planned_steps(around, taken, epoch_steps, epochs) is None
+
+
+def readings(found: Sequence[Around], *taken: int) -> list[Reading]:
+    return [Reading(steps, found[steps - 1]) for steps in taken]
+
+
+@pytest.mark.parametrize(
+    ("condition", "steps"),
+    [
+        ("turn >= 400 and turn % 10 == 0", 60),  # an agent that first collects
+        ("(turn + 1) % 4 == 0", 250),  # gradients are accumulated
+        ("turn % 50 != 7", 980),
+    ],
+)
+def test_turns_of_which_only_some_are_steps(tmp_path: Path, condition: str, steps: int) -> None:
+    found = seen(tmp_path, f"for turn in range(1000):\n    if {condition}:\n        step()")
+    assert len(found) == steps
+    assert steps_at_this_rate(*readings(found, 2, 40)) == pytest.approx(steps, rel=0.01, abs=3)
+    assert planned_steps(found[39], 40, None, 0) is None, "turns and steps do not agree"
+
+
+def test_two_loops_of_which_only_some_turns_are_steps(tmp_path: Path) -> None:
+    source = "for epoch in range(5):\n    for turn in range(90):\n        if turn % 3 == 2: step()"
+    found = seen(tmp_path, source)
+    assert steps_at_this_rate(*readings(found, 2, 40)) == 150
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        (Reading(2, [Loop(1000, 11)]), Reading(9, [Loop(1000, 81)])),  # too few steps
+        (Reading(2, [Loop(1000, 1)]), Reading(12, [Loop(1000, 20)])),  # too few turns
+        (Reading(2, [Loop(900, 11)]), Reading(40, [Loop(1000, 391)])),  # another loop
+        (Reading(2, [Loop(1000, 11), LOADER]), Reading(40, [Loop(1000, 391), LOADER])),
+        (Reading(2, [OTHER, Loop(1000, 11)]), Reading(40, [OTHER, Loop(1000, 391)])),
+        (
+            Reading(2, [Loop(3, 0, elsewhere=True), Loop(1000, 11)]),
+            Reading(40, [Loop(3, 0, elsewhere=True), Loop(1000, 391)]),
+        ),
+        (Reading(2, [Loop(10**9, 11)]), Reading(40, [Loop(10**9, 391)])),  # until it is stopped
+        (Reading(2, [Loop(1000, 391)]), Reading(40, [Loop(1000, 11)])),  # another training
+        (
+            Reading(2, [Loop(3, 0), Loop(1000, 11, sure=False)]),
+            Reading(40, [Loop(3, 0), Loop(1000, 391, sure=False)]),
+        ),
+        (Reading(0, ()), Reading(40, [Loop(1000, 391)])),
+    ],
+)
+def test_two_readings_that_say_no_rate(earlier: Reading, later: Reading) -> None:
+    assert steps_at_this_rate(earlier, later) is None
 
 
 def test_a_pass_that_is_left_early_counts_once_some_were_seen_to_be() -> None:

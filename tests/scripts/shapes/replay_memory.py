@@ -35,13 +35,13 @@ def main():
     optimizer = torch.optim.AdamW(policy.parameters(), lr=1e-3, amsgrad=True)
     memory, env = deque(maxlen=500), Line()
     state, steps = env.reset(), 0
-    while steps < 150:
+    for turn in range(350):
         values = policy(state.unsqueeze(0))
         action = values.argmax(1).item() if random.random() < 0.7 else random.randrange(2)
         following, reward, done = env.step(action)
         memory.append((state, action, reward, following, done))
         state = env.reset() if done else following
-        if len(memory) < BATCH_SIZE:
+        if turn < 50 or turn % 2:
             continue
         states, actions, rewards, followings, ends = zip(*random.sample(memory, BATCH_SIZE), strict=True)
         values = policy(torch.stack(states)).gather(1, torch.tensor(actions).unsqueeze(1))

@@ -135,18 +135,19 @@ def unsteady_names(frame: FrameType, body: ast.AST) -> frozenset[str]:
 
 def _made_of_others(body: ast.AST, unsteady: frozenset[str]) -> frozenset[str]:
     """Those that it sets once, to what the rest of its names say: ``length = data.size(1)``."""
-    within = [one for part in getattr(body, "body", ()) for one in ast.walk(part)]
-    stored = [
-        one.id for one in within if isinstance(one, ast.Name) and isinstance(one.ctx, (ast.Store, ast.Del))
-    ]
+    within = list(ast.walk(body))
+    given = [one.arg for one in within if isinstance(one, ast.arg)]
+    set_here = [one.id for one in within if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load)]
     found: set[str] = set()
     for one in within:  # in order, as far as a later one is made of an earlier one
-        if not isinstance(one, ast.Assign) or len(one.targets) != 1 or not isinstance(one.targets[0], ast.Name):
+        if not isinstance(one, ast.Assign):
             continue
+        names = [ast.unparse(target) for target in one.targets]
         calls = (part for part in ast.walk(one.value) if isinstance(part, ast.Call))
         plain = all(called(call) in _OF_SIZES for call in calls)
-        if plain and stored.count(one.targets[0].id) == 1 and not named(one.value) & (unsteady - found):
-            found.add(one.targets[0].id)
+        once = sum(map([*given, *set_here].count, names)) == 1
+        if once and plain and not named(one.value) & (unsteady - found):
+            found.update(names)
     return frozenset(found)
 
 

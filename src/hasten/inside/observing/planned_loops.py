@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
 from types import FrameType
@@ -66,6 +67,47 @@ def planned_steps(
     return min([found, *limits]) if found is not None and found < ENDLESS_STEPS else None
 
 
+@dataclass(frozen=True)
+class Reading:
+    """The loops ``around`` the step of which ``taken`` includes the latest."""
+
+    taken: int
+    around: Around
+
+
+def steps_at_this_rate(earlier: Reading, later: Reading) -> int | None:
+    """Steps of the whole training, where it takes one in every so many turns, or leaves some out: as often as
+    between two readings of the same loops. None if these are too near, or the loops do not say.
+
+    Gradients are accumulated, for example, or an agent trains on what some turns have collected.
+    """
+    before, now = _turns_of(earlier.around), _turns_of(later.around)
+    if before is None or now is None or before[0] != now[0]:
+        return None
+    (turns, first), (_, last), taken = before, now, later.taken - earlier.taken
+    if taken < _MANY_TURNS or last - first < _TURNS_IN_PART:
+        return None
+    found = later.taken + (turns - 1 - last) * taken // (last - first)
+    return found if found < ENDLESS_STEPS else None
+
+
+def _turns_of(around: Around) -> tuple[int, int] | None:
+    """Of all loops together, and how many of these are over; None if one of them cannot be read, or has steps
+    in another one, too.
+    """
+    loops = [loop for loop in around if isinstance(loop, Loop)]
+    known = len(loops) == len(around) and _are_sure(loops)
+    return _together(loops) if known and not any(loop.elsewhere for loop in loops[:-1]) else None
+
+
+def _together(loops: Sequence[Loop]) -> tuple[int, int]:
+    """Turns of all of them, and how many of these are over."""
+    done = 0
+    for loop in loops:
+        done = done * loop.turns + loop.done
+    return prod(loop.turns for loop in loops), done
+
+
 def _counts_steps(loop: Loop | Limited | str, taken: int) -> TypeGuard[Limited]:
     """Whether a loop that is left by a count is left by that of steps: both are the same by now, but for the
     step that is being taken.
@@ -84,14 +126,12 @@ def _steps_of(
     loops = [loop for loop in around[:read] if isinstance(loop, Loop)]
     if not loops or list(around).count(LOADER) > 1:
         return None
-    turns, done = prod(loop.turns for loop in loops), 0
-    for loop in loops:
-        done = done * loop.turns + loop.done
+    turns, done = _together(loops)
     all_read, begun = read == len(around), done + 1
     others = [loop for loop in loops[:-1] if loop.elsewhere]  # each of whose turns may train in two places
     whole = taken % begun == 0 or (begun >= _TURNS_IN_PART and taken > (begun - 1) * -(-taken // begun))
     several = all_read and begun >= _MANY_TURNS and whole and not others
-    if not all(map(_is_sure, accumulate([[loop] for loop in loops]))):
+    if not _are_sure(loops):
         return None
     alone = all(loop.done for loop in others)
     if taken and begun >= _LEAST_TURNS and ((taken == begun and alone) or several):
@@ -103,6 +143,10 @@ def _steps_of(
     if not done and (around[read] == OTHER or any(loop.elsewhere for loop in loops)):
         return None
     return turns * epoch_steps if _agree(taken, done, epoch_steps) else None
+
+
+def _are_sure(loops: Sequence[Loop]) -> bool:
+    return all(map(_is_sure, accumulate([[loop] for loop in loops])))
 
 
 def _is_sure(loops: Sequence[Loop]) -> bool:

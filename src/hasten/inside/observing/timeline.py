@@ -61,7 +61,7 @@ class Timeline:
             self._unusual = True
 
     def pass_begins(self, source: int, of: object, held: Callable[[], object] = is_gone) -> None:
-        """``source``: that of its batches; ``of``: the same for all passes over a loader; ``held``: a Pass's."""
+        """``source``: of its batches; ``of``: the same for all passes over a loader; ``held``: see Pass."""
         if not self._away():
             self._source = source
             self._passes.begins(source, of, self._batches_said, held)

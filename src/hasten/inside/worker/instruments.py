@@ -25,7 +25,7 @@ from ..observing.identify import compile_backends, describe_optimizer, describe_
 from ..observing.leftovers import Leftovers, Waits
 from ..observing.observer import Observer
 from ..observing.place import Place
-from ..observing.planned_loops import loops_around, planned_steps
+from ..observing.planned_loops import Reading, loops_around, planned_steps, steps_at_this_rate
 from ..observing.processors import ProcessorsUsed
 from ..observing.raw_step import RawStep
 from ..observing.remembered import Remembered
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 _SAMPLE_SECONDS_IN_TRIALS = 60.0  # the workers of later trials continue
 _LOOK_AFTER = 1  # steps; doubles each time
+_READ_AFTER = 2  # steps: the first may come late, once there is something to learn from
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ class Instruments:
         training.steps_within_updates = job.evaluations is True
         if job.timed:
             count_saves(training, self.observer.save_begins)
+            training.sample_seconds = _SAMPLE_SECONDS_IN_TRIALS
         if job.seed is not None:
             torch.manual_seed(job.seed)
         if sources is not None:
@@ -95,8 +97,6 @@ class Instruments:
         training.own_cpus = frozenset(job.ranks.cores) if job.ranks is not None else frozenset()
         training.samples_for_later = job.descriptor is None
         training.in_a_trial = job.descriptor is not None and job.timed
-        if job.timed:
-            training.sample_seconds = _SAMPLE_SECONDS_IN_TRIALS
         self.switchboard = Switchboard(training)
         self.hooks = Hooks(training, self.observer, on_root, job.timed, job.closely)
         self.hooks.install()
@@ -110,7 +110,7 @@ class Instruments:
         self._owned: set[int] = set()  # ids of parameters, as of the last look
         self._roots = Remembered(self._trained_roots, self._describe_root)
         self._optimizers = Remembered(lambda: training.optimizers, self._describe_optimizer)
-        self._steps, self._look_at, self._looked_at_parts = 0, _LOOK_AFTER, 0
+        self._steps, self._look_at, self._looked_at_parts, self._early = 0, _LOOK_AFTER, 0, Reading(0, ())
         self._trainings, self._models = Trainings(), 0
         self._leftovers = Leftovers(training)
         self._waits = Waits(training, self.timeline) if job.closely else None
@@ -179,6 +179,8 @@ class Instruments:
         self._steps += 1
         if self._processors is not None:
             self._processors.step_ended()
+        if self._steps == _READ_AFTER and self.timeline is not None:
+            self._early = self._reading(self._steps)
         first = self._trainings.step_ended(self.training.serial_of(step.optimizer))
         step.new_model = self.training.roots_added != self._models
         self._models = self.training.roots_added
@@ -239,14 +241,19 @@ class Instruments:
 
     def _planned(self, steps: int, run: WatchedRun) -> int | None:
         """Steps of the whole run, as the loops that we are in say."""
-        with suppress(Exception):  # whatever an object of the script's raises that is looked at
+        reading, evaluations = self._reading(steps), self.observer.evaluations
+        if evaluations.are_steps:
+            return evaluations.steps_of(planned_steps(reading.around, evaluations.updates, None, 0))
+        planned = planned_steps(reading.around, steps, run.epoch_steps, run.epochs, run.epoch_seen)
+        return planned or steps_at_this_rate(self._early, reading)
+
+    def _reading(self, steps: int) -> Reading:
+        """Of the loops that we are in; of none if an object of the script's that is looked at raises."""
+        with suppress(Exception):
             loader = self.training.torch.utils.data.DataLoader
-            around = loops_around(sys._getframe(1), self._place.is_passed_over, loader, run_script.__file__)
-            evaluations = self.observer.evaluations
-            if evaluations.are_steps:
-                return evaluations.steps_of(planned_steps(around, evaluations.updates, None, 0))
-            return planned_steps(around, steps, run.epoch_steps, run.epochs, run.epoch_seen)
-        return None
+            passed = self._place.is_passed_over
+            return Reading(steps, loops_around(sys._getframe(1), passed, loader, run_script.__file__))
+        return Reading(steps, ())
 
     def observation(
         self, steps: int, start_seconds: float, metrics: Mapping[str, float], over: str = ""
