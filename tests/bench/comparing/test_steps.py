@@ -111,24 +111,40 @@ def test_a_block_lasts_for_two_bursts_as_far_as_these_are_short() -> None:
 def test_a_passes_last_batches_can_be_left_out() -> None:
     """Worker processes have ended their work, and these steps have all processors."""
     steps = [step(0.08)] * 4 + [step(0.04, last_batches=True)] * 3
-    with_all, without = measure(steps, PLAIN), measure(steps, PLAIN, last_batches=False)
+    with_all, without = measure(steps, PLAIN), measure(steps, PLAIN, ends=False)
     assert with_all is not None
     assert without is not None
     assert (with_all.sample_seconds, without.sample_seconds) == pytest.approx((0.06 / 8, 0.08 / 8))
-    assert measure(steps[2:], PLAIN, last_batches=False) is None, "too few are left"
+    assert measure(steps[2:], PLAIN, ends=False) is None, "too few are left"
+
+
+def test_what_follows_a_passes_beginning_can_be_left_out() -> None:
+    """Worker processes make as many batches as they may be ahead. The first of a batch's two steps ends a
+    cycle.
+    """
+    two = replace(WORKERS, cycle=2)
+    turn = [step(0.2, samples=None), step(0.4, restarts=1), step(1.0, samples=None), step(0.1)]
+    steps = [step(0.1), step(0.1), *turn, *[step(0.2, samples=None), step(0.1)] * 2]
+    found = measure(steps, two, ends=False)
+    assert found is not None
+    assert found.step_seconds == pytest.approx(0.15)
+    for rhythm, ends in ((two, True), (replace(two, bursts=0), False)):
+        with_turn = measure(steps, rhythm, ends=ends)
+        assert with_turn is not None
+        assert with_turn.mean_seconds == pytest.approx((1.1 + 0.3 + 0.3) / 6)
 
 
 @pytest.mark.parametrize(("epoch", "left_out"), [(None, False), (87, False), (88, True)])
 def test_in_short_passes_they_stay(epoch: int | None, left_out: bool) -> None:
     schedule = Schedule.of(replace(PLAIN, epoch_steps=epoch))
     assert schedule.block == 11
-    assert schedule.leaves_out_last_batches is left_out
+    assert schedule.leaves_out_ends is left_out
 
 
 @pytest.mark.parametrize(("workers", "left_out"), [(8, True), (16, False)])
 def test_where_many_workers_make_batches_ahead_they_stay(workers: int, left_out: bool) -> None:
     rhythm = replace(PLAIN, cycle_seconds=0.5, epoch_steps=100, bursts=workers)
-    assert Schedule.of(rhythm).leaves_out_last_batches is left_out
+    assert Schedule.of(rhythm).leaves_out_ends is left_out
 
 
 def test_a_loader_begun_anew_in_every_step_is_regular() -> None:

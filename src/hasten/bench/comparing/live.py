@@ -229,8 +229,8 @@ class LiveBench:
         if disturbed:
             raise _Disturbed
         always = any(step.last_batches for step in worker.history[: self._schedule.block])  # of a short pass
-        leaves_out = self._schedule.leaves_out_last_batches and not always
-        block = measure(steps, comparison.timed, last_batches=not leaves_out)
+        leaves_out = self._schedule.leaves_out_ends and not always
+        block = measure(steps, comparison.timed, ends=not leaves_out)
         if block is not None and is_b:
             if not self._quiet.contended:  # other programs may make all short steps many times as long
                 comparison.give_up(block.step_seconds)

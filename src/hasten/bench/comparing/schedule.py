@@ -44,10 +44,11 @@ class Schedule:
         return 1 + self.warmup + 2 * self.settling
 
     @property
-    def leaves_out_last_batches(self) -> bool:
-        """Whether blocks are timed without a pass's last batches, in which worker processes of a loader have
-        nothing left to do: these steps may take half as long, and whose block they fall into is chance. Not
-        where hardly any block would be left: in short passes, or where many workers make batches ahead.
+    def leaves_out_ends(self) -> bool:
+        """Whether blocks are timed without the ends of a pass: its last batches, in which worker processes of
+        a loader have nothing left to do, and its second, while they make many at once. These steps may take
+        half as long, or several times, and whose block they fall into is chance. Not where hardly any block
+        would be left: in short passes, or where many workers make batches ahead.
         """
         epoch, last = self.rhythm.epoch_steps, _AHEAD * self.rhythm.bursts
         return epoch is not None and epoch >= max(_BLOCKS_IN_EPOCH * BLOCKS * self.block, _LEAST_TIMES * last)

@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from statistics import fmean, median
 
 from ...inside.observing.cycles import cycle_length
@@ -234,9 +235,7 @@ def fastest_cycle(steps: Sequence[Step], rhythm: Rhythm) -> float:
     return min((fmean(step.seconds for step in cycle) for cycle in regular), default=0.0)
 
 
-def measure(
-    steps: Sequence[Step], rhythm: Rhythm, discard: int = 1, last_batches: bool = True
-) -> Block | None:
+def measure(steps: Sequence[Step], rhythm: Rhythm, discard: int = 1, ends: bool = True) -> Block | None:
     """The block's times; None if fewer than two regular cycles are left to time (one, if they are slow), or
     none with known samples: to compare per step instead would compare a different number.
 
@@ -246,12 +245,14 @@ def measure(
     median's at most.
 
     The first ``discard`` cycles do not count: the step after a switch or a pause is special. Nor do, without
-    ``last_batches``, those that have all processors to themselves because a pass is nearly over.
+    the ``ends`` of passes, those that have all processors to themselves because a pass is nearly over, and
+    the one after its beginning, when worker processes make many batches at once.
     """
-    cycles = [steps[i : i + rhythm.cycle] for i in range(discard * rhythm.cycle, len(steps), rhythm.cycle)]
-    whole = [c for c in cycles if len(c) == rhythm.cycle and all(map(rhythm.timed, c))]
-    if not last_batches:
-        whole = [cycle for cycle in whole if not any(step.last_batches for step in cycle)]
+    cycles = [steps[i : i + rhythm.cycle] for i in range(0, len(steps), rhythm.cycle)]
+    whole = [c for c in cycles[discard:] if len(c) == rhythm.cycle and all(map(rhythm.timed, c))]
+    if not ends:
+        then = [c for before, c in pairwise(cycles) if rhythm.bursts and not all(map(rhythm.regular, before))]
+        whole = [c for c in whole if c not in then and not any(step.last_batches for step in c)]
     if len(whole) < rhythm.fewer(2, 1):
         return None
     seconds = _undisturbed(whole) if rhythm.by_mean else list(map(_seconds, whole))
