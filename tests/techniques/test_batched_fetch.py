@@ -55,6 +55,22 @@ class Samples(Dataset[Any]):
         return self.make(index)
 
 
+class Held(Dataset[Any]):
+    """Rows of tensors, as most scripts write it."""
+
+    def __init__(self) -> None:
+        self.inputs, self.target, self.transform = *rows().tensors[:2], None
+
+    def __len__(self) -> int:
+        return SIZE
+
+    def __getitem__(self, index: int) -> Any:
+        inputs, target = self.inputs[index], self.target[index]
+        if self.transform:
+            inputs = self.transform(inputs)
+        return inputs, target
+
+
 Pair = namedtuple("Pair", ["first", "second"])
 
 
@@ -69,6 +85,8 @@ def picture(index: int) -> Any:
 
 TENSOR_DATASETS: dict[str, Any] = {
     "tensors": rows,
+    "a script's own": Held,
+    "a subset of these": lambda: Subset(Held(), range(3, 20)),
     "a subset": lambda: Subset(rows(), range(3, 20)),
     "a subset by a tensor": lambda: Subset(rows(), torch.randperm(SIZE)[:15]),  # type: ignore[arg-type]
     "a subset by an array": lambda: Subset(rows(), np.arange(2, 18)),  # type: ignore[arg-type]
@@ -156,6 +174,22 @@ def test_tensors_that_the_script_writes_into_are_read_as_they_are(reading: Readi
     assert torch.equal(torch.cat([batch[0] for batch in reading.epoch(dataset)]), dataset.tensors[0])
     dataset.tensors = (torch.zeros(SIZE, 2),)
     assert [len(batch) for batch in reading.epoch(dataset)] == [1] * 5
+
+
+def test_a_transform_that_is_set_is_called(reading: Reading) -> None:
+    dataset = Held()
+    reading.under(GATHERED, dataset)
+    dataset.transform = torch.neg  # type: ignore[assignment]
+    assert torch.equal(torch.cat([batch[0] for batch in reading.epoch(dataset)]), -dataset.inputs)
+
+
+def test_another_data_set_in_each_epoch_is_gathered_from(reading: Reading) -> None:
+    """As where each has negatives of its own: nothing is kept, and nothing is made before."""
+    reading.under(GATHERED, Held())
+    for _ in range(2):
+        dataset = Held()
+        assert torch.equal(torch.cat([batch[0] for batch in reading.epoch(dataset)]), dataset.inputs)
+    assert reading.proof().evidence == "20 batches were gathered, 0 were not"
 
 
 def test_an_attribute_that_is_set_empties_what_was_laid_side_by_side(reading: Reading) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from .plain_rows import tensors_in_rows
 from .rows import is_plain_subset
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def tensors_behind(
 ) -> tuple[tuple[Tensor, ...], Sequence[Any]] | None:
     """The tensors whose rows are the samples of ``dataset``, and the rows that ``indices`` ask for.
 
-    None unless the samples are rows of a TensorDataset, or of a Subset of one.
+    None unless the samples are rows of a TensorDataset, of a data set that holds its tensors likewise, or of
+    a Subset of one.
     """
     data = torch.utils.data
     while isinstance(dataset, data.Subset):
@@ -35,11 +37,12 @@ def tensors_behind(
             return None
         indices = [dataset.indices[index] for index in indices]
         dataset = dataset.dataset
-    plain = isinstance(dataset, data.TensorDataset) and not hasattr(dataset, "__getitems__")
-    if not plain or type(dataset).__getitem__ is not data.TensorDataset.__getitem__:
+    if not isinstance(dataset, data.Dataset) or hasattr(dataset, "__getitems__"):
         return None
-    tensors = tuple(dataset.tensors)
-    return (tensors, indices) if all(is_plain(torch, t) and t.dim() for t in tensors) else None
+    of_torch = type(dataset).__getitem__ is data.TensorDataset.__getitem__
+    tensors = tuple(dataset.tensors) if of_torch else tensors_in_rows(dataset)
+    plain = tensors and all(is_plain(torch, tensor) and tensor.dim() for tensor in tensors)
+    return (tensors, indices) if plain else None
 
 
 def is_plain(torch: ModuleType, tensor: Tensor) -> bool:
