@@ -303,9 +303,12 @@ def test_a_technique_without_effect_fails() -> None:
     assert trial.ratio is None
 
 
-def test_a_technique_without_effect_in_one_abba_block_is_not_measured_further() -> None:
-    trial = bench_over(PaperTrials(effects={"bf16": 0.5}, effective=False)).compare(BASELINE, FAST, 60.0)
-    assert len(trial.log_ratios) == 1
+def test_a_technique_without_effect_in_its_first_block_is_not_measured_further() -> None:
+    trials = PaperTrials(effects={"bf16": 0.5}, effective=False)
+    trial = bench_over(trials).compare(BASELINE, FAST, 60.0)
+    assert (trial.failure, trial.log_ratios) == ("bf16 had no effect (counted)", ())
+    _, *blocks = [line for line in trials.workers[0].log if line.startswith("bf16")]
+    assert len(blocks) == 1
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])

@@ -9,7 +9,6 @@ from ...records.observation import Step
 from ...records.phases import usual_phases
 from ...records.plan import Plan
 from ...records.trial import Proof, Trial
-from ..base import without_effect
 from .decisions import clearly_worse, is_clear, known_well
 from .statistics import robust_interval
 from .steps import TOO_FEW_REGULAR, Block, Rhythm
@@ -149,12 +148,11 @@ class Comparison:
 
     @property
     def decided(self) -> bool:
-        """Clear, or known well, or without effect, or as many ABBA blocks as are worth it. Stopping early
-        bends the interval a little: it steers the search and is never a claim.
+        """Clear, or known well, or as many ABBA blocks as are worth it. Stopping early bends the interval a
+        little: it steers the search and is never a claim.
         """
         ratio = robust_interval(self.log_ratios, "ABBA blocks", 0.99)
-        idle = self.gathered == 1 and without_effect(self.proofs)
-        if idle or clearly_worse([log_ratio for log_ratio, contended in self._log_ratios if not contended]):
+        if clearly_worse([log_ratio for log_ratio, contended in self._log_ratios if not contended]):
             return True
         if self.too_few or ratio is None:
             return False

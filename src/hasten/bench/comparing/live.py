@@ -226,6 +226,8 @@ class LiveBench:
         comparison.took_up(worker.setup_seconds, is_b)
         if is_b and not any(step.new_model for step in steps):  # where one appears, effects are counted anew
             comparison.proofs = proofs
+            if not comparison.gathered and (idle := without_effect(proofs)):
+                raise TrialFailed(idle)  # more blocks would show no more
         if disturbed:
             raise _Disturbed
         always = any(step.last_batches for step in worker.history[: self._schedule.block])  # of a short pass
