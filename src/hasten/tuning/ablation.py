@@ -81,14 +81,14 @@ class Ablation:
         """Like ``settle``, for a technique never measured alone: alone in its plan, it must gain to stay."""
         if len(plan.techniques) > 1:
             return self._judged(plan, name)
-        if not self._comparisons.affords(plan.without(name), plan):
+        if not self._comparisons.affords(plan.without(name), plan, last=True):
             self._comparisons.leave_out(name, WhyNot("no time"))
             return plan.without(name)
         return self._judged(plan, name, alone=True)
 
     def _judged(self, plan: Plan, name: str, alone: bool = False) -> Plan:
         without = self._without(plan, name)
-        if not self._comparisons.affords(without, plan):
+        if not self._comparisons.affords(without, plan, last=alone):
             return self._left(plan, name)
         trial = self._comparisons.compare(name, without, plan, self._comparisons.seconds_left)
         if trial.too_late:

@@ -73,12 +73,14 @@ class Comparisons:
         """Of the whole script; None until anything shows them."""
         return self._length.steps
 
-    def affords(self, a: Plan, b: Plan, first: bool = False) -> bool:
+    def affords(self, a: Plan, b: Plan, first: bool = False, last: bool = False) -> bool:
         """Whether a comparison of the two fits into the time left, as far as is known; more may be granted
-        where nothing was found. What comes ``first`` may take some of what is set aside for the tune's end.
+        where nothing was found. What comes ``first`` may take some of what is set aside for the tune's end;
+        the ``last`` that may find something at all, all of it but for what its end needs at least.
         """
-        needed = self._bench.foreseen(a, b)
-        if self._fits(needed) or (first and needed <= self._deadline.left_for_first):
+        needed, deadline = self._bench.foreseen(a, b), self._deadline
+        set_aside = (first and needed <= deadline.left_for_first) or (last and needed <= deadline.with_reserve)
+        if self._fits(needed) or set_aside:
             return True
         return self._is_worth_more() and self._deadline.search_on() and self._fits(needed)
 

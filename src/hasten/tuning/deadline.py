@@ -36,6 +36,11 @@ class Deadline:
         return self.left
 
     @property
+    def with_reserve(self) -> float:
+        """The same: nothing is set aside for an end."""
+        return self.left
+
+    @property
     def left_for_first(self) -> float:
         """The same: nothing is set aside for an end."""
         return self.left

@@ -80,6 +80,11 @@ class SearchTime:
         """A part of what was found makes training at least this many times faster."""
         self.budget.gains.add(speedup, names, other_settings)
 
+    @property
+    def with_reserve(self) -> float:
+        """Seconds, with what is set aside for the tune's end, but for the least that a claim needs."""
+        return self.most()
+
     def most(self) -> float:
         """When a comparison that starts now is stopped."""
         return self.budget.search_most(self.found())

@@ -21,6 +21,11 @@ class TimeLeft(Protocol):
         ...
 
     @property
+    def with_reserve(self) -> float:
+        """Seconds, with what is set aside for the tune's end, but for the least that a claim needs."""
+        ...
+
+    @property
     def left_for_first(self) -> float:
         """Seconds for what makes all else shorter: with some that are set aside for the tune's end."""
         ...
