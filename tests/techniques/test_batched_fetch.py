@@ -71,6 +71,16 @@ class Held(Dataset[Any]):
         return inputs, target
 
 
+class HeldAlone(Held):
+    def __getitem__(self, index: int) -> Any:
+        return self.inputs[index]
+
+
+class HeldByName(Held):
+    def __getitem__(self, index: int) -> Any:
+        return {"target": self.target[index], "inputs": self.inputs[index]}
+
+
 Pair = namedtuple("Pair", ["first", "second"])
 
 
@@ -86,6 +96,8 @@ def picture(index: int) -> Any:
 TENSOR_DATASETS: dict[str, Any] = {
     "tensors": rows,
     "a script's own": Held,
+    "of one tensor": HeldAlone,
+    "by name": HeldByName,
     "a subset of these": lambda: Subset(Held(), range(3, 20)),
     "a subset": lambda: Subset(rows(), range(3, 20)),
     "a subset by a tensor": lambda: Subset(rows(), torch.randperm(SIZE)[:15]),  # type: ignore[arg-type]

@@ -79,7 +79,9 @@ class Comparisons:
         the ``last`` that may find something at all, all of it but for what its end needs at least.
         """
         needed, deadline = self._bench.foreseen(a, b), self._deadline
-        set_aside = (first and needed <= deadline.left_for_first) or (last and needed <= deadline.with_reserve)
+        set_aside = (first and needed <= deadline.left_for_first) or (
+            last and needed <= deadline.with_reserve
+        )
         if self._fits(needed) or set_aside:
             return True
         return self._is_worth_more() and self._deadline.search_on() and self._fits(needed)

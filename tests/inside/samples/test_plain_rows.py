@@ -53,30 +53,47 @@ class Inherits(Pairs):
     pass
 
 
+class Single(Held):
+    def __getitem__(self, index: int) -> Any:
+        return self.x[index]
+
+
+class Named(Held):
+    def __getitem__(self, index: int) -> Any:
+        item = {"labels": self.y[index]}
+        item["inputs"] = self.x[index]
+        return item
+
+
 @pytest.mark.parametrize(
-    ("kind", "names"),
+    ("kind", "names", "layout"),
     [
-        (Pairs, ["x", "y"]),
-        (Inherits, ["x", "y"]),
-        (ByName, ["y", "x", "y"]),
-        (WithTransform, ["x", "y"]),
+        (Pairs, ["x", "y"], ()),
+        (Inherits, ["x", "y"], ()),
+        (ByName, ["y", "x", "y"], ()),
+        (WithTransform, ["x", "y"], ()),
+        (Single, ["x"], None),
+        (Named, ["y", "x"], ("labels", "inputs")),
     ],
 )
-def test_rows_that_are_returned_as_they_are(kind: type[Held], names: list[str]) -> None:
+def test_rows_that_are_returned_as_they_are(
+    kind: type[Held], names: list[str], layout: tuple[str, ...] | None
+) -> None:
     dataset = kind()
-    found = tensors_in_rows(dataset)
+    found, how = tensors_in_rows(dataset)
+    assert how == layout
     assert [id(one) for one in found] == [id(getattr(dataset, name)) for name in names]
 
 
 def test_it_is_asked_anew_each_time() -> None:
     dataset = WithTransform()
-    assert tensors_in_rows(dataset)
+    assert tensors_in_rows(dataset)[0]
     dataset.transform = abs
-    assert tensors_in_rows(dataset) == ()
+    assert not tensors_in_rows(dataset)[0]
     dataset.transform, dataset.y = None, torch.zeros(6)
-    assert tensors_in_rows(dataset)[1] is dataset.y
+    assert tensors_in_rows(dataset)[0][1] is dataset.y
     del dataset.y
-    assert tensors_in_rows(dataset) == ()
+    assert not tensors_in_rows(dataset)[0]
 
 
 def of(source: str, **names: Any) -> Any:
@@ -90,11 +107,16 @@ def of(source: str, **names: Any) -> Any:
 @pytest.mark.parametrize(
     "source",
     [
-        "return self.x[index]",  # its batches are no list
         "return ()",
+        "return {}",
+        "return None",
+        "return self.x",
+        "return (self.x[index], (self.y[index],))",
+        "return {self.x[index]}",
+        "return {'x': self.x[index], 'y': 3}",
+        "return {self.limit: self.x[index]}",
         "return self.x[index], index",
         "return self.x[index], 1.0",
-        "return {'x': self.x[index]}",
         "return self.x, self.y[index]",
         "return self.x[-index], self.y[index]",
         "return self.x[index + 1], self.y[index]",
@@ -129,7 +151,7 @@ def of(source: str, **names: Any) -> Any:
 )
 def test_what_does_more_is_not_taken_for_rows(source: str) -> None:
     state = random.getstate()
-    assert tensors_in_rows(of(source)) == ()
+    assert not tensors_in_rows(of(source))[0]
     assert not DRAWN
     assert random.getstate() == state, "nothing of the script runs"
 
@@ -141,7 +163,7 @@ def test_errors_that_are_caught(caught: str) -> None:
             return self.x[index + 1], self.y[index]
         {caught}:
             return self.x[index], self.y[index]"""
-    assert tensors_in_rows(of(source)) == ()
+    assert not tensors_in_rows(of(source))[0]
 
 
 def test_arguments_that_nobody_gives_and_functions_around_it() -> None:
@@ -172,6 +194,6 @@ def test_arguments_that_nobody_gives_and_functions_around_it() -> None:
             return self.z[index], self.y[index]
 
     for kind in (Other, Wrapped, Reads, Property, Held):
-        assert tensors_in_rows(kind()) == (), kind
-    assert tensors_in_rows([1, 2]) == ()
+        assert not tensors_in_rows(kind())[0], kind
+    assert not tensors_in_rows([1, 2])[0]
     assert not DRAWN

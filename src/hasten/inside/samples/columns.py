@@ -9,11 +9,12 @@ Source: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.default_
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from .plain_rows import tensors_in_rows
-from .rows import is_plain_subset
+from .plain_rows import Layout, laid_out, tensors_in_rows
+from .rows import is_plain_subset, whole_numbers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,9 +24,22 @@ class Uneven(Exception):
     """The samples cannot be stored in columns. The message says why."""
 
 
-def tensors_behind(
-    torch: ModuleType, dataset: Any, indices: Sequence[Any]
-) -> tuple[tuple[Tensor, ...], Sequence[Any]] | None:
+@dataclass(frozen=True)
+class Held:
+    """Samples that are ``rows`` of ``tensors`` in memory. ``layout``: of a sample."""
+
+    tensors: tuple[Tensor, ...]
+    rows: Sequence[Any]
+    layout: Layout
+
+    def batch(self, torch: ModuleType) -> Any:
+        """As ``default_collate`` makes it of these samples; None if a row is no number, or out of range."""
+        wanted = whole_numbers(self.rows)
+        gathered = gather(torch, self.tensors, wanted) if wanted is not None else None
+        return laid_out(gathered, self.layout) if gathered is not None else None
+
+
+def tensors_behind(torch: ModuleType, dataset: Any, indices: Sequence[Any]) -> Held | None:
     """The tensors whose rows are the samples of ``dataset``, and the rows that ``indices`` ask for.
 
     None unless the samples are rows of a TensorDataset, of a data set that holds its tensors likewise, or of
@@ -40,9 +54,9 @@ def tensors_behind(
     if not isinstance(dataset, data.Dataset) or hasattr(dataset, "__getitems__"):
         return None
     of_torch = type(dataset).__getitem__ is data.TensorDataset.__getitem__
-    tensors = tuple(dataset.tensors) if of_torch else tensors_in_rows(dataset)
+    tensors, layout = (tuple(dataset.tensors), ()) if of_torch else tensors_in_rows(dataset)
     plain = tensors and all(is_plain(torch, tensor) and tensor.dim() for tensor in tensors)
-    return (tensors, indices) if plain else None
+    return Held(tensors, indices, layout) if plain else None
 
 
 def is_plain(torch: ModuleType, tensor: Tensor) -> bool:

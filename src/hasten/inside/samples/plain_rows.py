@@ -1,4 +1,5 @@
-"""Data sets of a script's own whose samples are rows of tensors that they hold: ``self.x[i], self.y[i]``.
+"""Data sets of a script's own whose samples are rows of tensors that they hold: ``self.x[i], self.y[i]``, or
+one of them, or a dict of them.
 
 Their ``__getitem__`` is run on stand-ins for the data set and the index. These can do nothing but what is
 looked for, so whatever else it does raises: it calculates, it asks for the index, it calls something. Where
@@ -20,40 +21,50 @@ _OPEN = (
 )  # fmt: skip
 _VARIABLE, _KEYWORDS = 0x04, 0x08  # flags of a function that takes any arguments
 _GET: Any = object.__getattribute__
-_NOTHING: tuple[tuple[str, ...], tuple[str, ...]] = (), ()
+Layout = tuple[Any, ...] | None
+"""What a sample is: one row, None; several in a tuple or a list, (); a dict, its keys."""
 
 
-def tensors_in_rows(dataset: Any) -> tuple[Any, ...]:
-    """What a sample has a row of each of, in order; empty where its samples may be something else. Whether
-    these are tensors is not looked at.
+def tensors_in_rows(dataset: Any) -> tuple[tuple[Any, ...], Layout]:
+    """What a sample has a row of each of, in order, and its layout; nothing where samples may be something
+    else. Whether these are tensors is not looked at.
     """
     kind, own = type(dataset), getattr(dataset, "__dict__", {})
     item = getattr(kind, "__getitem__", None)
     if not isinstance(item, FunctionType) or kind.__getattribute__ is not _GET:
-        return ()
+        return (), None
     code = item.__code__
     empty = frozenset(name for name in code.co_names if own.get(name, code) is None)
-    read, returned = _attributes(code, empty)
+    read, returned, layout = _attributes(code, empty)
     known = all(name in own and not hasattr(kind, name) for name in read)
-    return tuple(own[name] for name in returned) if known else ()
+    return tuple(own[name] for name in returned) if known else (), layout
+
+
+def laid_out(gathered: list[Any], layout: Layout) -> Any:
+    """The batch: as samples of this layout are collated."""
+    if layout is None:
+        return gathered[0]
+    return dict(zip(layout, gathered, strict=True)) if layout else gathered
 
 
 @lru_cache(maxsize=64)
-def _attributes(code: CodeType, empty: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _attributes(code: CodeType, empty: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...], Layout]:
     """Attributes that are read, and those of which a row each is returned, where those that are ``empty`` are
     None; nothing where that is not clear.
     """
     arguments = code.co_argcount, code.co_kwonlyargcount, code.co_flags & (_VARIABLE | _KEYWORDS)
     if arguments != (2, 0, 0) or not _is_closed(code):
-        return _NOTHING
+        return (), (), None
     holder = _Holder(empty)
     try:
         found = FunctionType(code, {})(holder, _Opaque())
     except Exception:  # whatever it is, it does more than that
-        return _NOTHING
-    if type(found) not in (tuple, list) or not all(type(one) is _Row for one in found):
-        return _NOTHING
-    return tuple(_GET(holder, "read")), tuple(_GET(row, "name") for row in found)
+        return (), (), None
+    layout: Layout = tuple(found) if type(found) is dict else () if type(found) in (tuple, list) else None
+    rows = [found] if layout is None else list(found.values()) if layout else found
+    if not all(type(one) is _Row for one in rows):
+        return (), (), None
+    return tuple(_GET(holder, "read")), tuple(_GET(row, "name") for row in rows), layout
 
 
 def _is_closed(code: CodeType) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...records.facts import Facts
 from ...records.observation import Loader
@@ -22,7 +22,7 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.loaders import collating
 from ..living import Living
-from ..samples.columns import gather, same_batch, tensors_behind
+from ..samples.columns import same_batch, tensors_behind
 from ..samples.dataset_traits import length_of
 from ..samples.rows import whole_numbers
 from ..samples.sample_caches import PYTHON_BYTES, SampleCaches, not_worth_keeping
@@ -30,9 +30,6 @@ from ..samples.sample_room import too_large
 from ..seams import Call
 from ..training import NotApplicable, Training
 from .base import Technique, each_once
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 _REHEARSED = 3  # samples of which a batch is made both ways before a dataset is gathered from
 
@@ -148,14 +145,10 @@ def _in_memory(torch: ModuleType, dataset: object) -> bool:
     return tensors_behind(torch, dataset, ()) is not None
 
 
-def _rows(torch: ModuleType, dataset: object, indices: Sequence[object]) -> list[Tensor] | None:
+def _rows(torch: ModuleType, dataset: object, indices: Sequence[object]) -> object:
     found = whole_numbers(indices)
-    behind = tensors_behind(torch, dataset, found) if found is not None else None
-    if behind is None:
-        return None
-    tensors, rows = behind
-    wanted = whole_numbers(rows)
-    return gather(torch, tensors, wanted) if tensors and wanted is not None else None
+    held = tensors_behind(torch, dataset, found) if found is not None else None
+    return held.batch(torch) if held is not None else None
 
 
 def _why_not(loader: Loader, available_bytes: int) -> str:
