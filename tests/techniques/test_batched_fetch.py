@@ -17,6 +17,7 @@ from hasten.inside.samples.columns import (
     Uneven,
     gather,
     same_batch,
+    tensors_behind,
 )
 from hasten.inside.seams import Seams
 from hasten.inside.techniques.batched_fetch import BatchedFetch
@@ -71,6 +72,13 @@ class Held(Dataset[Any]):
         return inputs, target
 
 
+class HeldArrays(Held):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inputs: Any = np.arange(SIZE * 6, dtype=np.float32).reshape(SIZE, 2, 3) / 7
+        self.target: Any = np.arange(SIZE) / 3
+
+
 class HeldAlone(Held):
     def __getitem__(self, index: int) -> Any:
         return self.inputs[index]
@@ -98,6 +106,7 @@ TENSOR_DATASETS: dict[str, Any] = {
     "a script's own": Held,
     "of one tensor": HeldAlone,
     "by name": HeldByName,
+    "of arrays": HeldArrays,
     "a subset of these": lambda: Subset(Held(), range(3, 20)),
     "a subset": lambda: Subset(rows(), range(3, 20)),
     "a subset by a tensor": lambda: Subset(rows(), torch.randperm(SIZE)[:15]),  # type: ignore[arg-type]
@@ -193,6 +202,32 @@ def test_a_transform_that_is_set_is_called(reading: Reading) -> None:
     reading.under(GATHERED, dataset)
     dataset.transform = torch.neg  # type: ignore[assignment]
     assert torch.equal(torch.cat([batch[0] for batch in reading.epoch(dataset)]), -dataset.inputs)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array([str(number) for number in range(SIZE)]),
+        np.arange(SIZE * 2).reshape(2, SIZE).T,
+        np.arange(SIZE)[::-1],
+        np.arange(SIZE, dtype=">i4"),
+        np.ma.masked_array(np.arange(SIZE)),
+        np.zeros(SIZE, dtype=np.longdouble),
+        np.array([[number] for number in range(SIZE)], dtype=object),
+    ],
+    ids=["text", "columns", "backwards", "foreign bytes", "masked", "long doubles", "objects"],
+)
+def test_arrays_whose_rows_are_not_copied_bytes_are_left_alone(array: Any) -> None:
+    dataset = HeldArrays()
+    dataset.target = array
+    assert tensors_behind(torch, dataset, ()) is None
+
+
+def test_an_array_that_nobody_may_write_into_is_left_alone() -> None:
+    dataset = HeldArrays()
+    assert tensors_behind(torch, dataset, ()) is not None
+    dataset.target.flags.writeable = False
+    assert tensors_behind(torch, dataset, ()) is None
 
 
 def test_another_data_set_in_each_epoch_is_gathered_from(reading: Reading) -> None:

@@ -54,9 +54,20 @@ def tensors_behind(torch: ModuleType, dataset: Any, indices: Sequence[Any]) -> H
     if not isinstance(dataset, data.Dataset) or hasattr(dataset, "__getitems__"):
         return None
     of_torch = type(dataset).__getitem__ is data.TensorDataset.__getitem__
-    tensors, layout = (tuple(dataset.tensors), ()) if of_torch else tensors_in_rows(dataset)
+    held, layout = (dataset.tensors, ()) if of_torch else tensors_in_rows(dataset)
+    tensors = tuple(_tensor_of(torch, one) for one in held)
     plain = tensors and all(is_plain(torch, tensor) and tensor.dim() for tensor in tensors)
     return Held(tensors, indices, layout) if plain else None
+
+
+def _tensor_of(torch: ModuleType, held: Any) -> Any:
+    """A tensor with the memory of a plain array, as its rows become tensors in a batch; else what is held."""
+    kind = type(held)
+    if kind.__module__ != "numpy" or kind.__name__ != "ndarray":
+        return held
+    known = held.dtype.kind in "biufc" and held.dtype.char not in "gG"  # torch has no long doubles
+    plain = known and held.dtype.isnative and held.flags.writeable
+    return torch.from_numpy(held) if plain and held.flags.c_contiguous and held.ndim else None
 
 
 def is_plain(torch: ModuleType, tensor: Tensor) -> bool:
