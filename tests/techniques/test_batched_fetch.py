@@ -79,6 +79,36 @@ class HeldArrays(Held):
         self.target: Any = np.arange(SIZE) / 3
 
 
+class Windows(Held):
+    length = SIZE - 4
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.width = 3
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: int) -> Any:
+        return self.inputs[index : index + self.width], self.target[index + self.width].float()
+
+
+class OfArrays(HeldArrays):
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes: Any = np.arange(SIZE * 3, dtype=np.uint8).reshape(SIZE, 3)
+
+    def __getitem__(self, index: int) -> Any:
+        inputs = torch.tensor(self.inputs[index], dtype=torch.float64)
+        target = torch.tensor(self.target[index])
+        return (
+            inputs,
+            target,
+            torch.from_numpy(self.bytes[index]).float(),
+            torch.LongTensor(self.bytes[index]),
+        )
+
+
 class HeldAlone(Held):
     def __getitem__(self, index: int) -> Any:
         return self.inputs[index]
@@ -107,6 +137,8 @@ TENSOR_DATASETS: dict[str, Any] = {
     "of one tensor": HeldAlone,
     "by name": HeldByName,
     "of arrays": HeldArrays,
+    "windows": Windows,
+    "made of arrays": OfArrays,
     "a subset of these": lambda: Subset(Held(), range(3, 20)),
     "a subset": lambda: Subset(rows(), range(3, 20)),
     "a subset by a tensor": lambda: Subset(rows(), torch.randperm(SIZE)[:15]),  # type: ignore[arg-type]
@@ -220,6 +252,29 @@ def test_a_transform_that_is_set_is_called(reading: Reading) -> None:
 def test_arrays_whose_rows_are_not_copied_bytes_are_left_alone(array: Any) -> None:
     dataset = HeldArrays()
     dataset.target = array
+    assert tensors_behind(torch, dataset, ()) is None
+
+
+def test_windows_beyond_the_end_are_left_to_the_data_set(reading: Reading) -> None:
+    """It makes a shorter one, for which torch has an error of its own."""
+    dataset = Windows()
+    reading.under(GATHERED, dataset)
+    dataset.length = SIZE - 2
+    with pytest.raises((RuntimeError, IndexError)):
+        reading.epoch(dataset)
+    held = tensors_behind(torch, dataset, [-1])
+    assert held is not None
+    assert held.batch(torch) is None
+
+
+def test_what_only_an_array_becomes_is_not_made_of_a_tensor() -> None:
+    """``torch.tensor`` of a tensor warns, and of one number ``FloatTensor`` makes so many."""
+    dataset = OfArrays()
+    assert tensors_behind(torch, dataset, ()) is not None
+    dataset.bytes = np.arange(SIZE, dtype=np.uint8)
+    assert tensors_behind(torch, dataset, ()) is None
+    dataset = OfArrays()
+    dataset.target = torch.arange(SIZE)
     assert tensors_behind(torch, dataset, ()) is None
 
 

@@ -9,9 +9,13 @@ import pytest
 import torch
 from torch.utils.data import Dataset
 
-from hasten.inside.samples.plain_rows import tensors_in_rows
+from hasten.inside.samples.plain_rows import Layout, Part, parts_in_rows
 
 DRAWN: list[int] = []
+
+
+def parts_of(dataset: Any) -> tuple[Part, ...]:
+    return parts_in_rows(torch, dataset)[0]
 
 
 class Held(Dataset[Any]):
@@ -65,35 +69,75 @@ class Named(Held):
         return item
 
 
+class Windows(Held):
+    def __getitem__(self, index: int) -> Any:
+        return self.x[index : index + self.limit], self.y[self.limit + index]
+
+
+class LastWindows(Held):
+    def __getitem__(self, index: int) -> Any:
+        end = index + self.limit
+        return {"inputs": self.x[end - self.limit : end], "targets": self.x[index + 1 : end + 1]}
+
+
+class Typed(Held):
+    def __getitem__(self, index: int) -> Any:
+        return self.x[index].double(), self.y[index].float()
+
+
+class OfArrays(Held):
+    def __getitem__(self, index: int) -> Any:
+        x = torch.tensor(self.x[index], dtype=torch.float)
+        return x, torch.from_numpy(self.x[index]).long(), torch.FloatTensor(self.x[index])
+
+
+class AsTensors(Held):
+    def __getitem__(self, index: int) -> Any:
+        return torch.as_tensor(self.x[index]), torch.as_tensor(self.y[index], dtype=torch.int64)
+
+
 @pytest.mark.parametrize(
-    ("kind", "names", "layout"),
+    ("kind", "parts", "layout"),
     [
-        (Pairs, ["x", "y"], ()),
-        (Inherits, ["x", "y"], ()),
-        (ByName, ["y", "x", "y"], ()),
-        (WithTransform, ["x", "y"], ()),
-        (Single, ["x"], None),
-        (Named, ["y", "x"], ("labels", "inputs")),
+        (Pairs, [Part("x"), Part("y")], ()),
+        (Inherits, [Part("x"), Part("y")], ()),
+        (ByName, [Part("y"), Part("x"), Part("y")], ()),
+        (WithTransform, [Part("x"), Part("y")], ()),
+        (Single, [Part("x")], None),
+        (Named, [Part("y"), Part("x")], ("labels", "inputs")),
+        (Windows, [Part("x", 0, 3), Part("y", 3)], ()),
+        (LastWindows, [Part("x", 0, 3), Part("x", 1, 3)], ("inputs", "targets")),
+        (Typed, [Part("x", kind="float64"), Part("y", kind="float32")], ()),
+        (
+            OfArrays,
+            [
+                Part("x", kind="float32", of_array=True),
+                Part("x", kind="int64", of_array=True),
+                Part("x", kind="float32", of_array=True, of_several=True),
+            ],
+            (),
+        ),
+        (AsTensors, [Part("x"), Part("y", kind="int64")], ()),
     ],
 )
-def test_rows_that_are_returned_as_they_are(
-    kind: type[Held], names: list[str], layout: tuple[str, ...] | None
-) -> None:
-    dataset = kind()
-    found, how = tensors_in_rows(dataset)
-    assert how == layout
-    assert [id(one) for one in found] == [id(getattr(dataset, name)) for name in names]
+def test_rows_that_are_returned_as_they_are(kind: type[Held], parts: list[Part], layout: Layout) -> None:
+    assert parts_in_rows(torch, kind()) == (tuple(parts), layout)
 
 
 def test_it_is_asked_anew_each_time() -> None:
     dataset = WithTransform()
-    assert tensors_in_rows(dataset)[0]
+    assert parts_of(dataset)
     dataset.transform = abs
-    assert not tensors_in_rows(dataset)[0]
-    dataset.transform, dataset.y = None, torch.zeros(6)
-    assert tensors_in_rows(dataset)[0][1] is dataset.y
+    assert not parts_of(dataset)
+    dataset.transform = None
+    assert parts_of(dataset)
     del dataset.y
-    assert not tensors_in_rows(dataset)[0]
+    assert not parts_of(dataset)
+    windows = Windows()
+    windows.limit = 2
+    assert parts_of(windows) == (Part("x", 0, 2), Part("y", 2))
+    windows.limit = True
+    assert not parts_of(windows), "True is 1 and no number of rows"
 
 
 def of(source: str, **names: Any) -> Any:
@@ -114,23 +158,51 @@ def of(source: str, **names: Any) -> Any:
         "return (self.x[index], (self.y[index],))",
         "return {self.x[index]}",
         "return {'x': self.x[index], 'y': 3}",
-        "return {self.limit: self.x[index]}",
+        "return {self.x: self.x[index]}",
         "return self.x[index], index",
         "return self.x[index], 1.0",
         "return self.x, self.y[index]",
         "return self.x[-index], self.y[index]",
-        "return self.x[index + 1], self.y[index]",
+        "return self.x[index + 1.5], self.y[index]",
+        "return self.x[index + index], self.y[index]",
+        "return self.x[index * 2], self.y[index]",
+        "return self.x[index + True], self.y[index]",
         "return self.x[0], self.y[index]",
-        "return self.x[index : index + 2], self.y[index]",
+        "return self.x[0 : index], self.y[index]",
+        "return self.x[index : 9], self.y[index]",
+        "return self.x[index :], self.y[index]",
+        "return self.x[: index], self.y[index]",
+        "return self.x[index : index], self.y[index]",
+        "return self.x[index : index + 4 : 2], self.y[index]",
+        "return self.x[index, 0], self.y[index]",
+        "return self.x[index][0], self.y[index]",
+        "return self.x[index : index + 2][1:], self.y[index]",
         "return self.x[index] / 2, self.y[index]",
-        "return self.x[index].float(), self.y[index]",
+        "return self.x[index].sum(), self.y[index]",
+        "return self.x[index].float().long(), self.y[index]",
+        "return self.x[index].float, self.y[index]",
+        "return self.x[index].to('cpu'), self.y[index]",
+        "return torch.rand(3), self.y[index]",
+        "return torch.tensor(index), self.y[index]",
+        "return torch.tensor([self.limit]), self.y[index]",
+        "return torch.tensor(self.x), self.y[index]",
+        "return torch.tensor(torch.tensor(self.x[index])), self.y[index]",
+        "return torch.tensor(self.x[index].float()), self.y[index]",
+        "return torch.tensor(self.x[index], dtype=None or float), self.y[index]",
+        "return torch.tensor(self.x[index], requires_grad=True), self.y[index]",
+        "return torch.tensor(self.x[index], dtype=self.transform or self.x), self.y[index]",
+        "return torch.from_numpy(self.x[index], torch.float32), self.y[index]",
+        "return torch.no_grad(), self.y[index]",
+        "torch.manual_seed(0); return self.x[index], self.y[index]",
+        "global DRAWN; DRAWN = torch; return self.x[index], self.y[index]",
         "return self.x[self.y[index]], self.y[index]",
         "return (self.x if index else self.y)[index], self.y[index]",
         "return self.x[index], self.y[index] if index == 2 else self.x[index]",
         "return self.x[index], self.y[index] if f'{index}' else self.x[index]",
         "return self.x[index], self.y[index] if index in (1, 2) else self.x[index]",
         "return self.x[index], self.y[index] if self.x is self.x else self.x[index]",
-        "return self.x[index], self.y[index] if self.limit else self.x[index]",
+        "return self.x[index], self.y[index] if self.y else self.x[index]",
+        "return self.x[index], self.limit",
         "return self.x[index], self.y[index] if random.random() < 0.5 else self.y[index]",
         "DRAWN.append(1); return self.x[index], self.y[index]",
         "self.limit = 4; return self.x[index], self.y[index]",
@@ -151,7 +223,7 @@ def of(source: str, **names: Any) -> Any:
 )
 def test_what_does_more_is_not_taken_for_rows(source: str) -> None:
     state = random.getstate()
-    assert not tensors_in_rows(of(source))[0]
+    assert not parts_of(of(source))
     assert not DRAWN
     assert random.getstate() == state, "nothing of the script runs"
 
@@ -160,10 +232,10 @@ def test_what_does_more_is_not_taken_for_rows(source: str) -> None:
 def test_errors_that_are_caught(caught: str) -> None:
     source = f"""
         try:
-            return self.x[index + 1], self.y[index]
+            return self.x[index] + 1, self.y[index]
         {caught}:
             return self.x[index], self.y[index]"""
-    assert not tensors_in_rows(of(source))[0]
+    assert not parts_of(of(source))
 
 
 def test_arguments_that_nobody_gives_and_functions_around_it() -> None:
@@ -194,6 +266,6 @@ def test_arguments_that_nobody_gives_and_functions_around_it() -> None:
             return self.z[index], self.y[index]
 
     for kind in (Other, Wrapped, Reads, Property, Held):
-        assert not tensors_in_rows(kind())[0], kind
-    assert not tensors_in_rows([1, 2])[0]
+        assert not parts_of(kind()), kind
+    assert not parts_of([1, 2])
     assert not DRAWN

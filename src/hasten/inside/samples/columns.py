@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from .plain_rows import Layout, laid_out, tensors_in_rows
+from .plain_rows import Layout, Part, laid_out, parts_in_rows
 from .rows import is_plain_subset, whole_numbers
 
 if TYPE_CHECKING:
@@ -26,17 +26,36 @@ class Uneven(Exception):
 
 @dataclass(frozen=True)
 class Held:
-    """Samples that are ``rows`` of ``tensors`` in memory. ``layout``: of a sample."""
+    """Samples that are ``rows`` of ``tensors`` in memory. ``parts``: what a sample has of each, in this
+    ``layout``.
+    """
 
     tensors: tuple[Tensor, ...]
-    rows: Sequence[Any]
+    parts: tuple[Part, ...]
     layout: Layout
+    rows: Sequence[Any]
 
     def batch(self, torch: ModuleType) -> Any:
         """As ``default_collate`` makes it of these samples; None if a row is no number, or out of range."""
         wanted = whole_numbers(self.rows)
-        gathered = gather(torch, self.tensors, wanted) if wanted is not None else None
-        return laid_out(gathered, self.layout) if gathered is not None else None
+        if not wanted or min(wanted) < 0:
+            return None
+        pairs = zip(self.tensors, self.parts, strict=True)
+        gathered = [_gathered(torch, tensor, part, wanted) for tensor, part in pairs]
+        return None if any(one is None for one in gathered) else laid_out(gathered, self.layout)
+
+
+def _gathered(torch: ModuleType, tensor: Tensor, part: Part, wanted: list[int]) -> Tensor | None:
+    rows = 1 if part.length is None else part.length
+    if min(wanted) + part.offset < 0 or max(wanted) + part.offset + rows > tensor.shape[0]:
+        return None
+    where = torch.tensor(wanted, dtype=torch.int64, device="cpu") + part.offset
+    if part.length is not None:
+        where = (where[:, None] + torch.arange(rows, device="cpu")).view(-1)
+    batch: Tensor = tensor.index_select(0, where.to(tensor.device))
+    if part.length is not None:
+        batch = batch.view(len(wanted), rows, *tensor.shape[1:])
+    return batch.to(getattr(torch, part.kind)) if part.kind else batch
 
 
 def tensors_behind(torch: ModuleType, dataset: Any, indices: Sequence[Any]) -> Held | None:
@@ -53,21 +72,30 @@ def tensors_behind(torch: ModuleType, dataset: Any, indices: Sequence[Any]) -> H
         dataset = dataset.dataset
     if not isinstance(dataset, data.Dataset) or hasattr(dataset, "__getitems__"):
         return None
-    of_torch = type(dataset).__getitem__ is data.TensorDataset.__getitem__
-    held, layout = (dataset.tensors, ()) if of_torch else tensors_in_rows(dataset)
-    tensors = tuple(_tensor_of(torch, one) for one in held)
+    parts: tuple[Part, ...]
+    layout: Layout
+    if type(dataset).__getitem__ is data.TensorDataset.__getitem__:
+        held, layout = tuple(dataset.tensors), ()
+        parts = (Part(""),) * len(held)
+    else:
+        parts, layout = parts_in_rows(torch, dataset)
+        held = tuple(vars(dataset)[part.name] for part in parts)
+    tensors = tuple(_tensor_of(torch, one, part) for one, part in zip(held, parts, strict=True))
     plain = tensors and all(is_plain(torch, tensor) and tensor.dim() for tensor in tensors)
-    return Held(tensors, indices, layout) if plain else None
+    return Held(tensors, parts, layout, indices) if plain else None
 
 
-def _tensor_of(torch: ModuleType, held: Any) -> Any:
-    """A tensor with the memory of a plain array, as its rows become tensors in a batch; else what is held."""
+def _tensor_of(torch: ModuleType, held: Any, part: Part) -> Any:
+    """A tensor with the memory of a plain array, as its rows become tensors in a batch; else what is held.
+    None where this part is not made of it.
+    """
     kind = type(held)
     if kind.__module__ != "numpy" or kind.__name__ != "ndarray":
-        return held
+        return None if part.of_array else held
     known = held.dtype.kind in "biufc" and held.dtype.char not in "gG"  # torch has no long doubles
-    plain = known and held.dtype.isnative and held.flags.writeable
-    return torch.from_numpy(held) if plain and held.flags.c_contiguous and held.ndim else None
+    plain = known and held.dtype.isnative and held.flags.writeable and held.flags.c_contiguous
+    alone = held.ndim == 1 and part.length is None
+    return torch.from_numpy(held) if plain and held.ndim and not (alone and part.of_several) else None
 
 
 def is_plain(torch: ModuleType, tensor: Tensor) -> bool:

@@ -1,43 +1,67 @@
-"""Data sets of a script's own whose samples are rows of tensors that they hold: ``self.x[i], self.y[i]``, or
-one of them, or a dict of them.
+"""Data sets of a script's own whose samples are rows of tensors or arrays that they hold: ``self.x[i],
+self.y[i]``, windows of some (``self.data[i : i + self.length]``), and either as another type (``.float()``,
+``torch.tensor(...)``).
 
-Their ``__getitem__`` is run on stand-ins for the data set and the index. These can do nothing but what is
-looked for, so whatever else it does raises: it calculates, it asks for the index, it calls something. Where
-it names nothing from outside and catches nothing, it can do nothing else either, and does the same with every
-index.
+Their ``__getitem__`` is run on stand-ins for the data set, the index and torch. These can do nothing but what
+is looked for, so whatever else it does raises: it calculates with a row, it asks for the index, it calls
+something. Where it names nothing else from outside and catches nothing, it can do nothing else either, and
+does the same with every index.
 """
 
 from __future__ import annotations
 
 import dis
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, NoReturn
 
 _OPEN = (
-    "GLOBAL", "NAME", "DEREF", "MAKE_FUNCTION", "YIELD", "GENERATOR", "SETUP_", "WITH", "PUSH_EXC_INFO",
-    "LOAD_SPECIAL",
+    "LOAD_NAME", "IMPORT", "STORE_GLOBAL", "DELETE_GLOBAL", "DEREF", "MAKE_FUNCTION", "YIELD", "GENERATOR",
+    "SETUP_", "WITH", "PUSH_EXC_INFO", "LOAD_SPECIAL",
 )  # fmt: skip
 _VARIABLE, _KEYWORDS = 0x04, 0x08  # flags of a function that takes any arguments
 _GET: Any = object.__getattribute__
+_TYPES = {"float": "float32", "double": "float64", "long": "int64", "int": "int32", "half": "float16"}
+_MADE = {"as_tensor": "", "tensor": "", "from_numpy": "", "FloatTensor": "float32", "LongTensor": "int64"}
+_TAKE_TYPES = ("as_tensor", "tensor")
 Layout = tuple[Any, ...] | None
-"""What a sample is: one row, None; several in a tuple or a list, (); a dict, its keys."""
+"""What a sample is: one part, None; several in a tuple or a list, (); a dict, its keys."""
 
 
-def tensors_in_rows(dataset: Any) -> tuple[tuple[Any, ...], Layout]:
-    """What a sample has a row of each of, in order, and its layout; nothing where samples may be something
-    else. Whether these are tensors is not looked at.
+@dataclass(frozen=True)
+class Part:
+    """Of a sample: a row of what the data set holds by this ``name``, so many after the sample's own, or as
+    many rows as ``length`` says. ``kind``: the name of torch's type that it is turned into, if not "".
+    ``of_array``: only an array is. ``of_several``: numbers, as one alone means something else.
+    """
+
+    name: str
+    offset: int = 0
+    length: int | None = None
+    kind: str = ""
+    of_array: bool = False
+    of_several: bool = False
+
+
+def parts_in_rows(torch: ModuleType, dataset: Any) -> tuple[tuple[Part, ...], Layout]:
+    """The parts of a sample, and its layout; nothing where samples may be something else. Whether what is
+    held are tensors or arrays is not looked at.
     """
     kind, own = type(dataset), getattr(dataset, "__dict__", {})
     item = getattr(kind, "__getitem__", None)
     if not isinstance(item, FunctionType) or kind.__getattribute__ is not _GET:
         return (), None
     code = item.__code__
-    empty = frozenset(name for name in code.co_names if own.get(name, code) is None)
-    read, returned, layout = _attributes(code, empty)
-    known = all(name in own and not hasattr(kind, name) for name in read)
-    return tuple(own[name] for name in returned) if known else (), layout
+    known = tuple((name, own[name]) for name in code.co_names if type(own.get(name, own)) in _PLAIN)
+    torches = frozenset(name for name in code.co_names if item.__globals__.get(name) is torch)
+    read, parts, layout = _parts(code, known, tuple(type(value) for _, value in known), torches)
+    return (parts if all(name in own and not hasattr(kind, name) for name in read) else ()), layout
+
+
+_PLAIN = (int, bool, type(None))
 
 
 def laid_out(gathered: list[Any], layout: Layout) -> Any:
@@ -48,33 +72,40 @@ def laid_out(gathered: list[Any], layout: Layout) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _attributes(code: CodeType, empty: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...], Layout]:
-    """Attributes that are read, and those of which a row each is returned, where those that are ``empty`` are
-    None; nothing where that is not clear.
+def _parts(
+    code: CodeType, known: tuple[tuple[str, Any], ...], types: tuple[type, ...], torches: frozenset[str]
+) -> tuple[tuple[str, ...], tuple[Part, ...], Layout]:
+    """Attributes that are read, the parts that are returned and their layout, where some attributes' values
+    are ``known``, of these ``types``, and these names are ``torches``; nothing where that is not clear.
     """
     arguments = code.co_argcount, code.co_kwonlyargcount, code.co_flags & (_VARIABLE | _KEYWORDS)
-    if arguments != (2, 0, 0) or not _is_closed(code):
+    if arguments != (2, 0, 0) or not _is_closed(code, torches):
         return (), (), None
-    holder = _Holder(empty)
+    holder = _Holder(dict(known))
+    names: dict[str, Any] = {"__builtins__": {}, **dict.fromkeys(torches, _Torch())}
     try:
-        found = FunctionType(code, {})(holder, _Opaque())
+        found = FunctionType(code, names)(holder, _Index(0))
     except Exception:  # whatever it is, it does more than that
         return (), (), None
     layout: Layout = tuple(found) if type(found) is dict else () if type(found) in (tuple, list) else None
     rows = [found] if layout is None else list(found.values()) if layout else found
-    if not all(type(one) is _Row for one in rows):
+    if not all(type(one) is _Rows for one in rows):
         return (), (), None
-    return tuple(_GET(holder, "read")), tuple(_GET(row, "name") for row in rows), layout
+    return tuple(_GET(holder, "read")), tuple(_GET(one, "part") for one in rows), layout
 
 
-def _is_closed(code: CodeType) -> bool:
-    """Whether it names nothing from outside, catches no error, and compares no identities but None's."""
+def _is_closed(code: CodeType, torches: frozenset[str]) -> bool:
+    """Whether it names nothing from outside but these, catches no error, and compares no identities but
+    None's.
+    """
     ones = list(dis.get_instructions(code))
     compared = (before for before, one in pairwise(ones) if one.opname == "IS_OP")
     with_none = all(one.opname == "LOAD_CONST" and one.argval is None for one in compared)
-    return with_none and not any(part in one.opname for one in ones for part in _OPEN)
+    named = all(one.argval in torches for one in ones if one.opname == "LOAD_GLOBAL")
+    return with_none and named and not any(part in one.opname for one in ones for part in _OPEN)
 
 
+# ---- stand-ins
 class _Unclear(Exception):
     pass
 
@@ -82,7 +113,7 @@ class _Unclear(Exception):
 class _Opaque:
     """It can do nothing but be given on."""
 
-    __slots__ = ("name", "read")
+    __slots__ = ("offset", "part", "read", "values")
 
     def _unclear(self, *args: object) -> NoReturn:
         raise _Unclear
@@ -94,31 +125,97 @@ class _Opaque:
         raise _Unclear
 
 
-class _Row(_Opaque):
+class _Index(_Opaque):
+    """The sample's own, and so many more."""
+
+    __slots__ = ()
+
+    def __init__(self, offset: int) -> None:
+        object.__setattr__(self, "offset", offset)
+
+    def __add__(self, more: object) -> _Index:
+        if type(more) is not int:
+            raise _Unclear
+        return _Index(_GET(self, "offset") + more)
+
+    __radd__ = __add__
+
+    def __sub__(self, less: object) -> _Index:
+        return self + -less if type(less) is int else self + less
+
+
+class _Column(_Opaque):
+    """Something that is held."""
+
     __slots__ = ()
 
     def __init__(self, name: str) -> None:
-        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "part", Part(name))
+
+    def __getitem__(self, index: object) -> _Rows:
+        part = _GET(self, "part")
+        if type(index) is _Index:
+            return _Rows(replace(part, offset=_GET(index, "offset")))
+        if type(index) is not slice or {type(index.start), type(index.stop)} != {_Index}:
+            raise _Unclear
+        first, last = _GET(index.start, "offset"), _GET(index.stop, "offset")
+        if index.step is not None or last <= first:
+            raise _Unclear
+        return _Rows(replace(part, offset=first, length=last - first))
 
 
-class _Column(_Row):
+class _Rows(_Opaque):
     __slots__ = ()
 
-    def __getitem__(self, index: object) -> _Row:
-        if type(index) is not _Opaque:
+    def __init__(self, part: Part) -> None:
+        object.__setattr__(self, "part", part)
+
+    def __getattribute__(self, name: str) -> Callable[[], _Rows]:
+        part = _GET(self, "part")
+        if name not in _TYPES or part.kind:
             raise _Unclear
-        return _Row(_GET(self, "name"))
+        return lambda: _Rows(replace(part, kind=_TYPES[name]))
 
 
 class _Holder(_Opaque):
     """A data set, which notes what is read of it."""
 
-    __slots__ = ("empty",)
+    __slots__ = ()
 
-    def __init__(self, empty: frozenset[str]) -> None:
+    def __init__(self, values: Mapping[str, Any]) -> None:
         object.__setattr__(self, "read", [])
-        object.__setattr__(self, "empty", empty)
+        object.__setattr__(self, "values", values)
 
     def __getattribute__(self, name: str) -> Any:
         _GET(self, "read").append(name)
-        return None if name in _GET(self, "empty") else _Column(name)
+        values = _GET(self, "values")
+        return values[name] if name in values else _Column(name)
+
+
+class _Torch(_Opaque):
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _TYPES or name in _TYPES.values():
+            return _Type(_TYPES.get(name, name))
+        if name not in _MADE:
+            raise _Unclear
+
+        def made(rows: object, dtype: object = None) -> _Rows:
+            typed = type(dtype) is _Type
+            if type(rows) is not _Rows or (dtype is not None and not (typed and name in _TAKE_TYPES)):
+                raise _Unclear
+            part, kind = _GET(rows, "part"), _GET(dtype, "part") if typed else _MADE[name]
+            if part.kind or part.of_array:
+                raise _Unclear
+            several = name.endswith("Tensor")
+            return _Rows(replace(part, kind=kind, of_array=name != "as_tensor", of_several=several))
+
+        return made
+
+
+class _Type(_Opaque):
+    __slots__ = ()
+
+    def __init__(self, name: str) -> None:
+        object.__setattr__(self, "part", name)

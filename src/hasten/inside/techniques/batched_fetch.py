@@ -1,11 +1,11 @@
 """Gather a batch at once from samples stored in columns in memory, instead of one by one in Python.
 
-What it does: rows of tensors in memory, those of a TensorDataset or of a data set that only returns
-``self.x[i], self.y[i]`` of tensors or arrays, are gathered by one index operation per tensor. Samples of
-other datasets are made once, on the same proof as for dataset_in_ram, and stored in columns; this needs
-memory for them twice. When it helps: small samples, if Python's work per sample and the collate function cost
-more than copying the bytes. When it hurts: large samples gain little, and samples that were not in memory
-before need it.
+What it does: rows of tensors in memory are gathered by one index operation per tensor: those of a
+TensorDataset, or of a data set that only returns rows or windows of the tensors or arrays that it holds,
+perhaps as another type (``self.x[i : i + 30], torch.tensor(self.y[i])``). Samples of other datasets are made
+once, on the same proof as for dataset_in_ram, and stored in columns; this needs memory for them twice. When
+it helps: small samples, if Python's work per sample and the collate function cost more than copying the
+bytes. When it hurts: large samples gain little, and samples that were not in memory before need it.
 
 Sources: https://docs.pytorch.org/docs/stable/generated/torch.index_select.html,
 https://docs.pytorch.org/docs/stable/data.html#disable-automatic-batching
