@@ -199,6 +199,8 @@ TUNABLE = (
     shape("diffusion", 140, 32, "Denoiser", "AdamW", note="an average of the weights draws samples"),
     shape("vector_quantized", 160, 16, "VQVAE", "Adam"),
     shape("fast_style", 120, 8, "TransformerNet", "Adam", note="a frozen network is called in each step"),
+    shape("windows_of_a_series", 160, 25, "Forecaster", "Adam",
+          note="a data set of its own, whose samples are windows of one array"),
     shape("lstm", 128, 25, "Tagger", "Adam",
           note="sets one thread: with two, on a busy machine, it takes a minute"),
     shape("gru", 145, None, "Forecaster", "Adam",
