@@ -41,10 +41,11 @@ class Told(Silent):
 RHYTHM = Rhythm(0, 0, 1, 0.01)
 
 
-def a_bench(pair_steps: int) -> ScriptBench:
-    """That knows what costs are, and nothing else."""
+def a_bench(pair_steps: int, comparison: float = 5.0) -> ScriptBench:
+    """That knows what costs are, and nothing else. ``comparison``: seconds of a live one."""
     bench: Any = Known()
     bench.pairs, bench.begins = SimpleNamespace(steps_needed=pair_steps), None
+    bench.foreseen = lambda a, b: comparison
     return bench  # type: ignore[no-any-return]
 
 
@@ -111,6 +112,28 @@ def test_it_is_longer_where_half_is_too_short_for_an_honest_answer(request_of: T
     Allowance(budget, request_of, told).divide(observation(), RHYTHM, a_bench(10), 20.0)
     assert budget.least < budget.seconds < 100
     assert told.budgets == [budget.seconds]
+
+
+@pytest.mark.parametrize(
+    ("comparison", "most", "before", "search"),
+    [
+        (22.0, 600.0, None, 110.0),
+        (30.0, 600.0, None, 150.0),
+        (90.0, 600.0, None, 200.0),
+        (90.0, 0.0, None, None),  # somebody named the budget
+        (90.0, 600.0, 400.0, None),  # its comparisons are known
+    ],
+)
+def test_slow_comparisons_get_more_time(
+    comparison: float, most: float, before: float | None, search: float | None, request_of: TuneRequest
+) -> None:
+    """Two of thirteen techniques were tried on a script whose steps take 170 ms."""
+    budget, bench = Budget(200.0), a_bench(1300, comparison)
+    Allowance(budget, replace(request_of, budget_most=most), Told()).divide(
+        observation(), RHYTHM, bench, before
+    )
+    left = budget.seconds - budget.costs.reserve
+    assert (left < 140) if search is None else (search <= left < search + 10)
 
 
 SHARE = 0.05
