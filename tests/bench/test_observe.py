@@ -108,6 +108,33 @@ def test_where_worker_processes_make_the_batches_steps_count_by_their_mean(
     assert rhythm.bursts == workers
 
 
+@pytest.mark.parametrize(("first", "counts"), [(0, True), (30, False)])
+def test_an_evaluation_after_the_first_step_belongs_to_what_a_process_takes_to_its_steps(
+    tmp_path: Path, first: int, counts: bool
+) -> None:
+    """``if step % every == 0``, from step 0 on: each process of a tune pays for it before its steps."""
+    script = f"""
+        import time
+        from ground import *
+
+        model = torch.nn.Linear(8, 1)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for number in range(100):
+            model(torch.randn(8, 8)).mean().backward()
+            optimizer.step()
+            if number % 100 == {first}:
+                model.eval()
+                with torch.no_grad():
+                    model(torch.randn(8, 8))
+                    time.sleep(0.3)
+                model.train()
+    """
+    with trials_for(tmp_path, script) as trials:
+        observation, _ = observe(trials, steps=10, warmup_steps=4)
+    assert (observation.settling_seconds > 0.29) if counts else (observation.settling_seconds == 0)
+    assert observation.seconds_to_steps == observation.start_seconds + observation.settling_seconds
+
+
 def test_two_optimizers_in_turns_are_a_cycle(tmp_path: Path) -> None:
     with trials_for(tmp_path, GAN) as trials:
         observation, rhythm = observe(trials, steps=30, warmup_steps=4)

@@ -38,6 +38,12 @@ def test_the_guard_is_the_starts_and_the_steps_of_three() -> None:
     assert estimate(step_seconds=1e-9).guard == pytest.approx(3 * 2.0)
 
 
+def test_what_falls_into_first_steps_counts_as_a_start() -> None:
+    later = small(steps=(step(0.01),) * 5, start_seconds=2.0)
+    soon = small(steps=(step(0.01),) * 5, start_seconds=0.5, settling_seconds=1.5)
+    assert Costs.estimate(soon, 100, 150.0) == Costs.estimate(later, 100, 150.0)
+
+
 @pytest.mark.parametrize(("device", "least"), [("cpu", STEPS * 0.1 + 3.0), ("cuda", 3.0)])
 def test_a_large_model_takes_the_guard_longer(device: str, least: float) -> None:
     """Its noise is drawn by the processor, and its gradients are compared there."""

@@ -11,7 +11,7 @@ from statistics import median
 from ..records.observation import Observation, Step
 from ..records.plan import BASELINE, Plan
 from ..records.whole_run import WatchedRun
-from .comparing.steps import Rhythm, in_unit, rhythm_of
+from .comparing.steps import Rhythm, in_unit, rhythm_of, seconds_beyond_steps
 from .comparing.unequal import differ
 from .trials import Trials
 from .workers.ending import LEAST_STEPS, BudgetOver, ScriptOver, too_short
@@ -134,6 +134,7 @@ def _observed(
         seen,
         steps=counted,
         warmup_steps=1 + warmup_steps,
+        settling_seconds=seconds_beyond_steps(worker.history[1 : 1 + warmup_steps], rhythm) or 0.0,
         cycle=rhythm.cycle,
         growth=rhythm.growth.power,
         batch_size=sizes.most_common(1)[0][0] if sizes else None,

@@ -184,6 +184,7 @@ class Observation:
     threads: int
     torch: str  # version
     start_seconds: float  # process start to the first step's end
+    settling_seconds: float = 0.0  # of what fell into the first warm-up steps besides: an evaluation, a save
     metrics: Mapping[str, float] = field(default_factory=dict)  # the latest that the script reported
     step_said: bool = False  # the script itself marks where a step ends
     steps_are_evaluations: bool = False  # of the closure that an optimizer's step gets
@@ -203,6 +204,11 @@ class Observation:
     growth: float = 0.0  # a step's time grows as this power of a batch's elements; 0: batches are alike
     trainings: tuple[int, ...] = ()  # steps of each so far, in order
     rest: Step | None = None  # what came after the last step, as in ``ScriptEnded``; None: it went on
+
+    @property
+    def seconds_to_steps(self) -> float:
+        """From a process's start until its steps are usual ones."""
+        return self.start_seconds + self.settling_seconds
 
     @property
     def training_loaders(self) -> tuple[Loader, ...]:

@@ -86,7 +86,7 @@ class Costs:
         """
         starts = starts or Starts()
         step = median(s.seconds for s in observation.steps)
-        start = observation.start_seconds
+        start = observation.seconds_to_steps
         parameters = sum(root.parameters for root in observation.roots)
         on_cpu = {device for root in observation.roots for device in root.devices} == {"cpu"}
         guard_step = _GUARD_WORKERS * step + _NOISE_SECONDS * parameters * on_cpu

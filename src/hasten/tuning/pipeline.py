@@ -144,7 +144,7 @@ class _Tune:
         self.progress.observed(facts.observation, causes)
 
         quiet = quiet_here(self.budget.patience, self.progress, facts)
-        with ScriptBench(self.trials, rhythm, facts.observation.start_seconds, quiet) as bench:
+        with ScriptBench(self.trials, rhythm, facts.observation.seconds_to_steps, quiet) as bench:
             logged = LoggedBench(bench, self.trials, self.workspace, self.journal)
             earlier = self._earlier(facts, logged)
             self.allowance.divide(facts.observation, rhythm, bench, earlier.seconds)
