@@ -384,14 +384,16 @@ def test_a_script_without_regular_cycles_fails_and_does_not_go_on_for_ever() -> 
     assert len(trials.log) == trained, "it was seen once, and takes minutes"
 
 
-@pytest.mark.parametrize(("pass_steps", "even"), [(100, True), (60, False)])
-def test_the_ends_of_passes_fall_into_no_block(pass_steps: int, even: bool) -> None:
-    """The loader's workers have nothing left to do then; in short passes nothing else would be left."""
+@pytest.mark.parametrize("pass_steps", [100, 60, 24, 20, 13, 6])
+def test_the_ends_of_passes_fall_into_no_block_or_into_all(pass_steps: int) -> None:
+    """The loader's workers have nothing left to do then. Where passes are short, each block is of whole ones:
+    of a reference script with 13 steps in each, comparisons could not tell gains under 53%.
+    """
     trials = PaperTrials(effects={"bf16": 0.8}, ends=(pass_steps, 0.4))
     rhythm = Rhythm(0, 0, cycle=1, cycle_seconds=0.01, epoch_steps=pass_steps, bursts=2)
     trial = bench_over(trials, rhythm).compare(BASELINE, FAST, 0.0)
     assert trial.failure is None
-    assert (trial.log_ratios == pytest.approx([math.log(0.8)] * len(trial.log_ratios))) is even
+    assert trial.log_ratios == pytest.approx([math.log(0.8)] * len(trial.log_ratios), abs=0.02)
 
 
 def test_where_a_process_has_only_ends_of_passes_these_are_timed() -> None:

@@ -134,10 +134,16 @@ def test_what_follows_a_passes_beginning_can_be_left_out() -> None:
         assert with_turn.mean_seconds == pytest.approx((1.1 + 0.3 + 0.3) / 6)
 
 
-@pytest.mark.parametrize(("epoch", "left_out"), [(None, False), (87, False), (88, True)])
-def test_in_short_passes_they_stay(epoch: int | None, left_out: bool) -> None:
-    schedule = Schedule.of(replace(PLAIN, epoch_steps=epoch))
-    assert schedule.block == 11
+@pytest.mark.parametrize(
+    ("workers", "epoch", "left_out"),
+    [
+        *((2, None, False), (2, 21, False), (2, 22, True), (2, 100, True)),
+        *((4, 87, False), (4, 88, True)),  # a block may be all ends: hardly any would be left
+    ],
+)
+def test_in_short_passes_the_ends_stay(workers: int, epoch: int | None, left_out: bool) -> None:
+    schedule = Schedule.of(replace(PLAIN, epoch_steps=epoch, bursts=workers))
+    assert schedule.block == (21 if epoch == 21 else 11)
     assert schedule.leaves_out_ends is left_out
 
 
@@ -145,6 +151,25 @@ def test_in_short_passes_they_stay(epoch: int | None, left_out: bool) -> None:
 def test_where_many_workers_make_batches_ahead_they_stay(workers: int, left_out: bool) -> None:
     rhythm = replace(PLAIN, cycle_seconds=0.5, epoch_steps=100, bursts=workers)
     assert Schedule.of(rhythm).leaves_out_ends is left_out
+
+
+@pytest.mark.parametrize(
+    ("changes", "block"),
+    [
+        ({"epoch_steps": 13}, 13),
+        ({"epoch_steps": 5}, 15),
+        ({"epoch_steps": 1}, 11),
+        ({"epoch_steps": 11}, 11),
+        ({"epoch_steps": 22}, 11),
+        ({"epoch_steps": 13, "bursts": 0}, 11),  # nothing of it is at its ends
+        ({"epoch_steps": 14, "cycle": 2}, 28),
+        ({"epoch_steps": 13, "cycle": 2}, 22),  # a cycle would go on in the next block
+        ({"epoch_steps": 13, "steps_in_all": 90}, 13),
+        ({"epoch_steps": 13, "steps_in_all": 60}, 10),  # it ends before
+    ],
+)
+def test_blocks_of_whole_short_passes(changes: dict[str, int], block: int) -> None:
+    assert Schedule.of(replace(WORKERS, **changes)).block == block  # type: ignore[arg-type]
 
 
 def test_a_loader_begun_anew_in_every_step_is_regular() -> None:

@@ -14,7 +14,8 @@ _SETTLING_CYCLES = 3  # untimed, the first time a worker trains under a plan; 1 
 _WARMUP_STEPS = 10
 _AHEAD = 2  # batches that each worker makes ahead, unless the script says otherwise
 _LEAST_TIMES = 5  # times the last batches, that a pass has
-_BLOCKS_IN_EPOCH = 2  # ABBA blocks, at least, to leave out those at its end
+_BESIDES = 3  # cycles at a pass's ends besides its last batches: the discarded one, its first and its second
+_LEAST_BLOCKS, _MANY_BLOCKS = 2, 8  # in a pass, to leave out its ends: many where a block may be all ends
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,19 @@ class Schedule:
         for steps, cycles in ((warmup, _SETTLING_CYCLES), (warmup, 1), (1, 1)):
             found = cls(rhythm, steps, cycles * rhythm.cycle, 0)
             if block := rhythm.block_steps(BLOCKS, found.untimed, _TIMED_IF_SLOW):
-                return cls(rhythm, found.warmup, found.settling, block)
+                return cls(rhythm, found.warmup, found.settling, found._whole_passes(block))
         return found
+
+    def _whole_passes(self, block: int) -> int:
+        """Steps of a block of at least so many: of whole passes where these are short and worker processes
+        make their batches. Then all blocks have as many steps at a pass's ends, which take other times.
+        """
+        epoch, length = self.rhythm.epoch_steps, self.rhythm.steps_in_all
+        if not self.rhythm.bursts or not epoch or epoch % self.rhythm.cycle:
+            return block
+        whole = math.ceil(block / epoch) * epoch
+        fits = length is None or BLOCKS * whole + self.untimed <= length
+        return whole if fits and whole < _LEAST_BLOCKS * block else block
 
     @property
     def untimed(self) -> int:
@@ -50,8 +62,11 @@ class Schedule:
         half as long, or several times, and whose block they fall into is chance. Not where hardly any block
         would be left: in short passes, or where many workers make batches ahead.
         """
-        epoch, last = self.rhythm.epoch_steps, _AHEAD * self.rhythm.bursts
-        return epoch is not None and epoch >= max(_BLOCKS_IN_EPOCH * BLOCKS * self.block, _LEAST_TIMES * last)
+        rhythm, last = self.rhythm, _AHEAD * self.rhythm.bursts
+        left = self.block // rhythm.cycle - _BESIDES - last
+        blocks = _LEAST_BLOCKS if left >= rhythm.fewer(2, 1) else _MANY_BLOCKS
+        epoch = rhythm.epoch_steps
+        return epoch is not None and epoch >= max(blocks * self.block, _LEAST_TIMES * last)
 
     @property
     def too_short(self) -> str:
