@@ -15,6 +15,7 @@ _WARMUP_STEPS = 10
 _AHEAD = 2  # batches that each worker makes ahead, unless the script says otherwise
 _LEAST_TIMES = 5  # times the last batches, that a pass has
 _BESIDES = 3  # cycles at a pass's ends besides its last batches: the discarded one, its first and its second
+_LONG_BLOCK_SECONDS = 3.0
 _LEAST_BLOCKS, _MANY_BLOCKS = 2, 8  # in a pass, to leave out its ends: many where a block may be all ends
 
 
@@ -36,19 +37,29 @@ class Schedule:
         for steps, cycles in ((warmup, _SETTLING_CYCLES), (warmup, 1), (1, 1)):
             found = cls(rhythm, steps, cycles * rhythm.cycle, 0)
             if block := rhythm.block_steps(BLOCKS, found.untimed, _TIMED_IF_SLOW):
-                return cls(rhythm, found.warmup, found.settling, found._whole_passes(block))
+                return cls(rhythm, found.warmup, found.settling, found._fitting_passes(block))
         return found
 
-    def _whole_passes(self, block: int) -> int:
-        """Steps of a block of at least so many: of whole passes where these are short and worker processes
-        make their batches. Then all blocks have as many steps at a pass's ends, which take other times.
+    def _fitting_passes(self, block: int) -> int:
+        """Steps of a block of at least so many, where worker processes make the batches: steps at a pass's
+        ends take other times. Enough that others are left, or whole passes where these are short: then all
+        blocks have as many of them. As it was where that takes too long.
         """
-        epoch, length = self.rhythm.epoch_steps, self.rhythm.steps_in_all
-        if not self.rhythm.bursts or not epoch or epoch % self.rhythm.cycle:
+        rhythm, epoch, last = self.rhythm, self.rhythm.epoch_steps, _AHEAD * self.rhythm.bursts
+        if not last or not epoch or epoch >= max(_MANY_BLOCKS * block, _LEAST_TIMES * last):
             return block
+        larger = max(block, (_BESIDES + last + rhythm.fewer(2, 1)) * rhythm.cycle)
+        if epoch >= max(_LEAST_BLOCKS * larger, _LEAST_TIMES * last) and self._affords(larger, block):
+            return larger
         whole = math.ceil(block / epoch) * epoch
-        fits = length is None or BLOCKS * whole + self.untimed <= length
-        return whole if fits and whole < _LEAST_BLOCKS * block else block
+        return whole if not epoch % rhythm.cycle and self._affords(whole, block) else block
+
+    def _affords(self, longer: int, block: int) -> bool:
+        """Whether blocks of so many steps fit into the script, and do not take long for it."""
+        rhythm, length = self.rhythm, self.rhythm.steps_in_all
+        seconds = longer * rhythm.cycle_seconds / rhythm.cycle
+        fits = length is None or BLOCKS * longer + self.untimed <= length
+        return fits and (longer < _LEAST_BLOCKS * block or seconds <= _LONG_BLOCK_SECONDS)
 
     @property
     def untimed(self) -> int:
