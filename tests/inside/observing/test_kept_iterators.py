@@ -115,7 +115,7 @@ def test_two_loaders_that_take_turns_are_read_in_one_epoch(seams: Seams, keeps_w
     """The second begins while the first is held; of loaders that keep their workers that is not known."""
     timeline = Timeline(clock(), lambda: "train.py:1")
     Hooks(Training(torch, seams, 2**32), Observer(lambda _: None, timeline), lambda: None).install()
-    workers = {"num_workers": 1, "persistent_workers": True} if keeps_workers else {}
+    workers: Any = {"num_workers": 1, "persistent_workers": True} if keeps_workers else {}
     data = TensorDataset(torch.ones(32, 4)), TensorDataset(torch.ones(40, 4))
     turns = [forever(DataLoader(one, batch_size=8, **workers)) for one in data]
     model = torch.nn.Linear(4, 2)
