@@ -278,6 +278,15 @@ def test_what_only_an_array_becomes_is_not_made_of_a_tensor() -> None:
     assert tensors_behind(torch, dataset, ()) is None
 
 
+def test_a_data_set_that_makes_whole_batches_is_left_alone() -> None:
+    class Whole(Held):
+        def __getitems__(self, indices: list[int]) -> Any:
+            return [(self.inputs[0], self.target[0]) for _ in indices]
+
+    assert tensors_behind(torch, Held(), ()) is not None
+    assert tensors_behind(torch, Whole(), ()) is None
+
+
 def test_an_array_that_nobody_may_write_into_is_left_alone() -> None:
     dataset = HeldArrays()
     assert tensors_behind(torch, dataset, ()) is not None

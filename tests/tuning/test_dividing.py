@@ -117,7 +117,7 @@ def test_it_is_longer_where_half_is_too_short_for_an_honest_answer(request_of: T
 @pytest.mark.parametrize(
     ("comparison", "most", "before", "search"),
     [
-        (22.0, 600.0, None, 110.0),
+        (10.0, 600.0, None, 110.0),
         (30.0, 600.0, None, 150.0),
         (90.0, 600.0, None, 200.0),
         (90.0, 0.0, None, None),  # somebody named the budget

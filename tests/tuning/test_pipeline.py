@@ -86,6 +86,7 @@ class Paper:
     granted: list[float] = field(default_factory=list)  # seconds for each comparison of the search
     late: Mapping[str, int] = field(default_factory=dict)
     planned_steps: int | None = None  # of the script, by its loops
+    start_seconds: float = 0.0  # that the bench was told
     steps_in_all: int | None = None  # of the script, where it was watched to its end
     setup_seconds: float = 0.0  # of whatever is compared
     each_evaluated: bool = False  # whether each step has an evaluation of its own
@@ -136,6 +137,7 @@ class Paper:
         return replace(verdict(self.allowed(plan)), changes=tuple(changing))
 
     def bench(self, trials: Trials, rhythm: Rhythm, start_seconds: float, quiet: Quiet) -> PaperBench:
+        self.start_seconds = start_seconds
         return PaperBench(self)
 
 
@@ -327,6 +329,12 @@ def test_what_a_step_takes_by_threads_is_told(paper: Paper) -> None:
         *((1, 1.4), (2, 1.4), (4, 1.0)),
     ]
     assert curve.pays_up_to == 4
+
+
+def test_a_process_takes_as_long_to_its_steps_as_what_falls_into_its_first(paper: Paper) -> None:
+    paper.watched = observation(start_seconds=2.0, settling_seconds=7.0)
+    tune(request(), Silent())
+    assert paper.start_seconds == 9.0
 
 
 @pytest.mark.parametrize(("pair_seconds", "missing"), [(0.01, []), (1e9, [2])])

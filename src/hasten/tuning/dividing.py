@@ -62,7 +62,7 @@ class Allowance:
         if before is not None and request.budget_most:
             budget.seconds = min(budget.seconds, _AGAIN * before)
             self._for_search, self._searched_on = 0.0, True
-        elif request.budget_most:
+        else:
             live = _COMPARISONS * bench.foreseen(BASELINE, _LIVE)
             self._for_search = max(_SEARCH_SECONDS, min(live, _SLOW_SEARCH_SECONDS))
         budget.divide(observation, bench.pairs.steps_needed, bench, bench.begins)

@@ -146,6 +146,12 @@ def test_in_short_passes_the_ends_stay(workers: int, epoch: int | None, left_out
     assert schedule.leaves_out_ends is left_out
 
 
+def test_the_ends_stay_where_a_block_may_have_nothing_else() -> None:
+    rhythm = replace(WORKERS, cycle_seconds=1.0)  # a longer one would take 8 s
+    assert not Schedule.of(replace(rhythm, epoch_steps=23)).leaves_out_ends
+    assert Schedule.of(replace(rhythm, epoch_steps=24)).leaves_out_ends
+
+
 @pytest.mark.parametrize(("workers", "left_out"), [(8, True), (16, False)])
 def test_where_many_workers_make_batches_ahead_they_stay(workers: int, left_out: bool) -> None:
     rhythm = replace(PLAIN, cycle_seconds=0.5, epoch_steps=100, bursts=workers)
@@ -163,6 +169,7 @@ def test_where_many_workers_make_batches_ahead_they_stay(workers: int, left_out:
         ({"epoch_steps": 13, "bursts": 0}, 11),  # nothing of it is at its ends
         ({"epoch_steps": 14, "cycle": 2}, 28),
         ({"epoch_steps": 13, "cycle": 2}, 22),  # a cycle would go on in the next block
+        ({"epoch_steps": 20, "cycle": 2, "cycle_seconds": 0.28}, 20),  # 2.8 s
         ({"epoch_steps": 13, "steps_in_all": 90}, 13),
         ({"epoch_steps": 13, "steps_in_all": 60}, 10),  # it ends before
         ({"epoch_steps": 13, "cycle_seconds": 0.17}, 13),  # blocks of 5 have no steps but those at ends

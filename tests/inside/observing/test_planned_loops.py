@@ -500,7 +500,8 @@ def test_a_length_that_a_function_makes_of_what_stays(tmp_path: Path) -> None:
         "length = draw(text)",
         "length = len(text)\n    length = length + epoch",
         "length = 12 * epoch",
-        "if epoch is None:\n        epoch = len(text)\n    length = 12 * epoch",
+        "if epoch is None:\n        epoch = len(text)\n    if True:\n        length = 12 * epoch",
+        "length = 2 * len(part)",
         "if epoch:\n        length = 12\n    else:\n        length = 8",
         "source = text[epoch:]\n    length = len(source)",
     ],
@@ -509,7 +510,7 @@ def test_a_length_that_a_function_makes_anew_says_nothing_yet(tmp_path: Path, li
     source = f"def train(epoch):\n    {lines}\n    for at in range(length):\n        step()\n"
     found = seen(
         tmp_path,
-        source + "for epoch in range(1, 4):\n    train(epoch)",
+        source + "for epoch in range(1, 4):\n    part = text[: 4 * epoch]\n    train(epoch)",
         text=torch.zeros(12),
         draw=lambda text: len(text),
     )

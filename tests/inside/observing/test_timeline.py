@@ -499,6 +499,16 @@ def test_a_second_loader_begun_in_every_step_leaves_epochs_as_they_are(script: S
     assert run.part("evaluation").count == 3
 
 
+def test_one_that_was_read_to_its_end_does_not_go_on_however_long_it_is_held(script: Script) -> None:
+    for number in (1, 2):
+        script.begins(4, of=f"loader {number}", source=number, held=object)
+        for _ in range(4):
+            script.batch(source=number)
+            script.trains(1.0)
+        script.exhausts(source=number)
+    assert script.timeline.watched(ended=False).epochs == 2
+
+
 @pytest.mark.parametrize(("taken", "steps", "seen"), [(4, 4, True), (49, 50, False)])
 def test_epochs_that_a_script_cuts_short_are_epochs(
     script: Script, taken: int, steps: int, seen: bool

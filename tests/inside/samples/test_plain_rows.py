@@ -136,6 +136,8 @@ def test_it_is_asked_anew_each_time() -> None:
     windows = Windows()
     windows.limit = 2
     assert parts_of(windows) == (Part("x", 0, 2), Part("y", 2))
+    windows.limit = 1
+    assert parts_of(windows) == (Part("x", 0, 1), Part("y", 1))
     windows.limit = True
     assert not parts_of(windows), "True is 1 and no number of rows"
 
@@ -206,6 +208,7 @@ def of(source: str, **names: Any) -> Any:
         "return self.x[index], self.y[index] if random.random() < 0.5 else self.y[index]",
         "DRAWN.append(1); return self.x[index], self.y[index]",
         "self.limit = 4; return self.x[index], self.y[index]",
+        "self.values = 4; return self.x[index], self.y[index]",
         "self.limit += 1; return self.x[index], self.y[index]",
         "self.y[index] = 0; return self.x[index], self.y[index]",
         "row = self.x[index]; row += 1; return row, self.y[index]",
@@ -265,7 +268,12 @@ def test_arguments_that_nobody_gives_and_functions_around_it() -> None:
         def __getitem__(self, index: int) -> Any:
             return self.z[index], self.y[index]
 
-    for kind in (Other, Wrapped, Reads, Property, Held):
+    class Shadowed(Property):
+        def __init__(self) -> None:
+            super().__init__()
+            self.__dict__["z"] = self.x
+
+    for kind in (Other, Wrapped, Reads, Property, Shadowed, Held):
         assert not parts_of(kind()), kind
     assert not parts_of([1, 2])
     assert not DRAWN

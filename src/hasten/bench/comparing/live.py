@@ -87,11 +87,10 @@ class LiveBench:
                     gathered = comparison.gathered
                     if empty >= _EMPTY_WORKERS:
                         raise TrialFailed("the script ends before one comparison is done") from None
-            failure = without_effect(comparison.proofs) or None
         except BudgetOver as over:
             self.close()
             cut_short = True
-            failure = str(over) if comparison.too_few else without_effect(comparison.proofs) or None
+            failure = str(over) if comparison.too_few else None
         except TrialFailed as error:
             failure, too_late = str(error), isinstance(error, TooLate)
             if too_late or isinstance(error, Untimable):
@@ -226,7 +225,7 @@ class LiveBench:
         comparison.took_up(worker.setup_seconds, is_b)
         if is_b and not any(step.new_model for step in steps):  # where one appears, effects are counted anew
             comparison.proofs = proofs
-            if not comparison.gathered and (idle := without_effect(proofs)):
+            if idle := without_effect(proofs):
                 raise TrialFailed(idle)  # more blocks would show no more
         if disturbed:
             raise _Disturbed

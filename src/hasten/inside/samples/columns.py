@@ -38,7 +38,7 @@ class Held:
     def batch(self, torch: ModuleType) -> Any:
         """As ``default_collate`` makes it of these samples; None if a row is no number, or out of range."""
         wanted = whole_numbers(self.rows)
-        if not wanted or min(wanted) < 0:
+        if not wanted:
             return None
         pairs = zip(self.tensors, self.parts, strict=True)
         gathered = [_gathered(torch, tensor, part, wanted) for tensor, part in pairs]
@@ -70,11 +70,11 @@ def tensors_behind(torch: ModuleType, dataset: Any, indices: Sequence[Any]) -> H
             return None
         indices = [dataset.indices[index] for index in indices]
         dataset = dataset.dataset
-    if not isinstance(dataset, data.Dataset) or hasattr(dataset, "__getitems__"):
+    if hasattr(dataset, "__getitems__"):
         return None
     parts: tuple[Part, ...]
     layout: Layout
-    if type(dataset).__getitem__ is data.TensorDataset.__getitem__:
+    if getattr(type(dataset), "__getitem__", None) is data.TensorDataset.__getitem__:
         held, layout = tuple(dataset.tensors), ()
         parts = (Part(""),) * len(held)
     else:

@@ -4,8 +4,8 @@ self.y[i]``, windows of some (``self.data[i : i + self.length]``), and either as
 
 Their ``__getitem__`` is run on stand-ins for the data set, the index and torch. These can do nothing but what
 is looked for, so whatever else it does raises: it calculates with a row, it asks for the index, it calls
-something. Where it names nothing else from outside and catches nothing, it can do nothing else either, and
-does the same with every index.
+something. As it finds nothing else by name, and catches nothing, it can do nothing else either, and does the
+same with every index.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ _OPEN = (
     "LOAD_NAME", "IMPORT", "STORE_GLOBAL", "DELETE_GLOBAL", "DEREF", "MAKE_FUNCTION", "YIELD", "GENERATOR",
     "SETUP_", "WITH", "PUSH_EXC_INFO", "LOAD_SPECIAL",
 )  # fmt: skip
-_VARIABLE, _KEYWORDS = 0x04, 0x08  # flags of a function that takes any arguments
 _GET: Any = object.__getattribute__
 _TYPES = {"float": "float32", "double": "float64", "long": "int64", "int": "int32", "half": "float16"}
 _MADE = {"as_tensor": "", "tensor": "", "from_numpy": "", "FloatTensor": "float32", "LongTensor": "int64"}
@@ -78,11 +77,10 @@ def _parts(
     """Attributes that are read, the parts that are returned and their layout, where some attributes' values
     are ``known``, of these ``types``, and these names are ``torches``; nothing where that is not clear.
     """
-    arguments = code.co_argcount, code.co_kwonlyargcount, code.co_flags & (_VARIABLE | _KEYWORDS)
-    if arguments != (2, 0, 0) or not _is_closed(code, torches):
+    if not _is_closed(code):
         return (), (), None
     holder = _Holder(dict(known))
-    names: dict[str, Any] = {"__builtins__": {}, **dict.fromkeys(torches, _Torch())}
+    names: dict[str, Any] = {"__builtins__": {}, **dict.fromkeys(torches, _Torch())}  # all that it can name
     try:
         found = FunctionType(code, names)(holder, _Index(0))
     except Exception:  # whatever it is, it does more than that
@@ -94,15 +92,14 @@ def _parts(
     return tuple(_GET(holder, "read")), tuple(_GET(one, "part") for one in rows), layout
 
 
-def _is_closed(code: CodeType, torches: frozenset[str]) -> bool:
-    """Whether it names nothing from outside but these, catches no error, and compares no identities but
+def _is_closed(code: CodeType) -> bool:
+    """Whether it reaches nothing outside but by its names, catches no error, and compares no identities but
     None's.
     """
     ones = list(dis.get_instructions(code))
     compared = (before for before, one in pairwise(ones) if one.opname == "IS_OP")
     with_none = all(one.opname == "LOAD_CONST" and one.argval is None for one in compared)
-    named = all(one.argval in torches for one in ones if one.opname == "LOAD_GLOBAL")
-    return with_none and named and not any(part in one.opname for one in ones for part in _OPEN)
+    return with_none and not any(part in one.opname for one in ones for part in _OPEN)
 
 
 # ---- stand-ins
@@ -118,8 +115,7 @@ class _Opaque:
     def _unclear(self, *args: object) -> NoReturn:
         raise _Unclear
 
-    __bool__ = __eq__ = __ne__ = __hash__ = __repr__ = __str__ = __format__ = _unclear
-    __setattr__ = __delattr__ = _unclear
+    __bool__ = __eq__ = __ne__ = __hash__ = __repr__ = __setattr__ = __delattr__ = _unclear
 
     def __getattribute__(self, name: str) -> Any:
         raise _Unclear
