@@ -209,6 +209,8 @@ def of(source: str, **names: Any) -> Any:
         "DRAWN.append(1); return self.x[index], self.y[index]",
         "self.limit = 4; return self.x[index], self.y[index]",
         "self.values = 4; return self.x[index], self.y[index]",
+        "self.offset = 4; return self.x[index], self.y[index]",
+        "print('here'); return self.x[index], self.y[index]",
         "self.limit += 1; return self.x[index], self.y[index]",
         "self.y[index] = 0; return self.x[index], self.y[index]",
         "row = self.x[index]; row += 1; return row, self.y[index]",
