@@ -27,7 +27,6 @@ _SUGGESTED = 1.5
 _SEARCH_SECONDS = 110.0  # that the search has in a budget that nobody named
 _COMPARISONS = 5.0  # live ones that it has time for, where steps are slow
 _SLOW_SEARCH_SECONDS = 200.0  # that these get, at most
-_LIVE = Plan({"bf16": {}})  # any plan of what is switched in a running training
 _OUTSIDE_SECONDS = 60.0  # in addition, where evaluation takes a good part: it is compared by long stretches
 _LITTLE = 0.05  # of the budget, that the confirmation or the search may have less than foreseen
 _TENS = 10.0  # a budget grows by so many seconds
@@ -63,7 +62,7 @@ class Allowance:
             budget.seconds = min(budget.seconds, _AGAIN * before)
             self._for_search, self._searched_on = 0.0, True
         else:
-            live = _COMPARISONS * bench.foreseen(BASELINE, _LIVE)
+            live = _COMPARISONS * bench.foreseen(BASELINE, BASELINE)
             self._for_search = max(_SEARCH_SECONDS, min(live, _SLOW_SEARCH_SECONDS))
         budget.divide(observation, bench.pairs.steps_needed, bench, bench.begins)
         enough = _enough(budget, observation, self._for_search)
