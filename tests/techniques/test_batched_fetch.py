@@ -287,6 +287,15 @@ def test_a_data_set_that_makes_whole_batches_is_left_alone() -> None:
     assert tensors_behind(torch, Whole(), ()) is None
 
 
+def test_other_data_sets_are_asked_for_nothing() -> None:
+    class Strange(Samples):
+        def __getattr__(self, name: str) -> Any:
+            raise ValueError(name)
+
+    assert tensors_behind(torch, Strange(labelled), ()) is None
+    assert tensors_behind(torch, iter([1]), ()) is None
+
+
 def test_an_array_that_nobody_may_write_into_is_left_alone() -> None:
     dataset = HeldArrays()
     assert tensors_behind(torch, dataset, ()) is not None

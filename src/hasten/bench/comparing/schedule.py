@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .abba_blocks import least
 from .steps import Rhythm
@@ -46,10 +46,10 @@ class Schedule:
         blocks have as many of them. As it was where that takes too long.
         """
         rhythm, epoch, last = self.rhythm, self.rhythm.epoch_steps, _AHEAD * self.rhythm.bursts
-        if not last or not epoch or epoch >= max(_MANY_BLOCKS * block, _LEAST_TIMES * last):
+        if not last or not epoch or replace(self, block=block).leaves_out_ends:
             return block
         larger = max(block, (_BESIDES + last + rhythm.fewer(2, 1)) * rhythm.cycle)
-        if epoch >= max(_LEAST_BLOCKS * larger, _LEAST_TIMES * last) and self._affords(larger, block):
+        if replace(self, block=larger).leaves_out_ends and self._affords(larger, block):
             return larger
         whole = math.ceil(block / epoch) * epoch
         return whole if not epoch % rhythm.cycle and self._affords(whole, block) else block

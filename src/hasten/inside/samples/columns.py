@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+ROW = Part("")  # of a tensor, as it is
+
+
 class Uneven(Exception):
     """The samples cannot be stored in columns. The message says why."""
 
@@ -40,21 +43,25 @@ class Held:
         wanted = whole_numbers(self.rows)
         if not wanted:
             return None
+        ends, where = (min(wanted), max(wanted)), torch.tensor(wanted, dtype=torch.int64, device="cpu")
         pairs = zip(self.tensors, self.parts, strict=True)
-        gathered = [_gathered(torch, tensor, part, wanted) for tensor, part in pairs]
+        gathered = [_gathered(torch, tensor, part, where, *ends) for tensor, part in pairs]
         return None if any(one is None for one in gathered) else laid_out(gathered, self.layout)
 
 
-def _gathered(torch: ModuleType, tensor: Tensor, part: Part, wanted: list[int]) -> Tensor | None:
+def _gathered(
+    torch: ModuleType, tensor: Tensor, part: Part, where: Tensor, first: int, last: int
+) -> Tensor | None:
+    """A part of the samples from the ``first`` to the ``last`` of those ``where`` it is wanted."""
     rows = 1 if part.length is None else part.length
-    if min(wanted) + part.offset < 0 or max(wanted) + part.offset + rows > tensor.shape[0]:
+    if first + part.offset < 0 or last + part.offset + rows > tensor.shape[0]:
         return None
-    where = torch.tensor(wanted, dtype=torch.int64, device="cpu") + part.offset
+    count, where = len(where), where + part.offset
     if part.length is not None:
         where = (where[:, None] + torch.arange(rows, device="cpu")).view(-1)
     batch: Tensor = tensor.index_select(0, where.to(tensor.device))
     if part.length is not None:
-        batch = batch.view(len(wanted), rows, *tensor.shape[1:])
+        batch = batch.view(count, rows, *tensor.shape[1:])
     return batch.to(getattr(torch, part.kind)) if part.kind else batch
 
 
@@ -70,18 +77,18 @@ def tensors_behind(torch: ModuleType, dataset: Any, indices: Sequence[Any]) -> H
             return None
         indices = [dataset.indices[index] for index in indices]
         dataset = dataset.dataset
-    if hasattr(dataset, "__getitems__"):
-        return None
     parts: tuple[Part, ...]
     layout: Layout
     if getattr(type(dataset), "__getitem__", None) is data.TensorDataset.__getitem__:
         held, layout = tuple(dataset.tensors), ()
-        parts = (Part(""),) * len(held)
+        parts = (ROW,) * len(held)
     else:
         parts, layout = parts_in_rows(torch, dataset)
         held = tuple(vars(dataset)[part.name] for part in parts)
+    if not held or hasattr(dataset, "__getitems__"):
+        return None
     tensors = tuple(_tensor_of(torch, one, part) for one, part in zip(held, parts, strict=True))
-    plain = tensors and all(is_plain(torch, tensor) and tensor.dim() for tensor in tensors)
+    plain = all(is_plain(torch, tensor) and tensor.dim() for tensor in tensors)
     return Held(tensors, parts, layout, indices) if plain else None
 
 
@@ -116,10 +123,8 @@ def gather(torch: ModuleType, tensors: Sequence[Tensor], indices: list[int]) -> 
     """Rows ``indices`` of each tensor, in fresh memory; None if an index is out of range: the dataset's
     own error is better.
     """
-    if not indices or min(indices) < 0 or max(indices) >= min(t.shape[0] for t in tensors):
-        return None
-    where = torch.tensor(indices, dtype=torch.int64, device="cpu")
-    return [tensor.index_select(0, where.to(tensor.device)) for tensor in tensors]
+    found: list[Tensor] | None = Held(tuple(tensors), (ROW,) * len(tensors), (), indices).batch(torch)
+    return found
 
 
 class Columns:

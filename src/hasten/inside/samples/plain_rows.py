@@ -26,6 +26,7 @@ _GET: Any = object.__getattribute__
 _TYPES = {"float": "float32", "double": "float64", "long": "int64", "int": "int32", "half": "float16"}
 _MADE = {"as_tensor": "", "tensor": "", "from_numpy": "", "FloatTensor": "float32", "LongTensor": "int64"}
 _TAKE_TYPES = ("as_tensor", "tensor")
+_PLAIN = (int, bool, type(None))  # of attributes whose values a data set may go by
 Layout = tuple[Any, ...] | None
 """What a sample is: one part, None; several in a tuple or a list, (); a dict, its keys."""
 
@@ -49,18 +50,15 @@ def parts_in_rows(torch: ModuleType, dataset: Any) -> tuple[tuple[Part, ...], La
     """The parts of a sample, and its layout; nothing where samples may be something else. Whether what is
     held are tensors or arrays is not looked at.
     """
-    kind, own = type(dataset), getattr(dataset, "__dict__", {})
+    kind = type(dataset)
     item = getattr(kind, "__getitem__", None)
     if not isinstance(item, FunctionType) or kind.__getattribute__ is not _GET:
         return (), None
-    code = item.__code__
+    code, own = item.__code__, getattr(dataset, "__dict__", {})
     known = tuple((name, own[name]) for name in code.co_names if type(own.get(name, own)) in _PLAIN)
     torches = frozenset(name for name in code.co_names if item.__globals__.get(name) is torch)
     read, parts, layout = _parts(code, known, tuple(type(value) for _, value in known), torches)
     return (parts if all(name in own and not hasattr(kind, name) for name in read) else ()), layout
-
-
-_PLAIN = (int, bool, type(None))
 
 
 def laid_out(gathered: list[Any], layout: Layout) -> Any:
