@@ -116,7 +116,7 @@ def _agreed(curve: LossCurve) -> str:
     """If the losses differ by more than that."""
     if (curve.deviation or 0.0) <= (curve.tolerance or 0.0):
         return ""
-    return " (only slightly more than that, and single steps agree, so it counts as equal)"
+    return " (more than that, but little, and single steps agree, so it counts as equal)"
 
 
 def _single_steps(numerics: SingleSteps) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from hasten.bench.guard.checked_steps import LEAST_STEPS, Watched
 from hasten.bench.guard.guard import guard
-from hasten.bench.guard.judging import AGREED_FLOOR, FLOOR, apart_before, judge, steps_to_leave
+from hasten.bench.guard.judging import FLOOR, apart_before, judge, steps_to_leave
 from hasten.bench.guard.judging import verdict_on as watched_verdict
 from hasten.bench.guard.single_steps import ROUNDING
 from hasten.bench.guard.unchecked import unless_idle
@@ -491,18 +491,23 @@ def test_every_precision_of_a_technique_has_its_rounding() -> None:
 
 @pytest.mark.attack("truth")
 @pytest.mark.parametrize(
-    ("departure", "gradient", "accuracy"),
+    ("departure", "gradient", "precision", "accuracy"),
     [
-        (0.3, 1.0, "held"),  # of the floor: a unit has turned
-        (0.3, 1.01, "not held"),
-        (1.5, 1.0, "not held"),
+        (3e-4, 1.0, "float32", "held"),  # a unit has turned
+        (3e-4, 1.01, "float32", "not held"),
+        (1.5e-3, 1.0, "float32", "not held"),
+        (3.5e-3, 1.0, "bfloat16", "held"),  # less than one rounding
+        (3.5e-3, 1.1, "bfloat16", "not held"),
+        (4.5e-3, 1.0, "bfloat16", "not held"),
+        (1.5e-3, 1.0, "float16", "not held"),
+        (1.5e-3, 1.0, "float8", "not held"),  # whose rounding, 6%, would let anything pass
     ],
 )
 def test_losses_alone_are_less_sharp_where_single_steps_agree(
-    departure: float, gradient: float, accuracy: str
+    departure: float, gradient: float, precision: str, accuracy: str
 ) -> None:
     baseline, perturbed = Watched(training(), checks()), Watched(training(noise=2.0**-30), checks())
-    plan = Watched(with_losses(lambda _: 1 + departure * AGREED_FLOOR), checks(gradient))
-    assert watched_verdict(baseline, perturbed, plan, False, "float32").accuracy == accuracy
+    plan = Watched(with_losses(lambda _: 1 + departure), checks(gradient))
+    assert watched_verdict(baseline, perturbed, plan, False, precision).accuracy == accuracy
     baseline.failed = "no room"
-    assert watched_verdict(baseline, perturbed, plan, False, "float32").accuracy == "not held"
+    assert watched_verdict(baseline, perturbed, plan, False, precision).accuracy == "not held"

@@ -18,7 +18,7 @@ from ...records.trace import Trace
 from ...records.verdict import DRAWN, Difference, GuardVerdict, Invariants
 from .checked_steps import LEAST_STEPS, Check, Watched
 from .evaluations import judge_evaluations
-from .single_steps import NOISE, judge_steps
+from .single_steps import NOISE, ROUNDING, judge_steps
 
 TOLERANCE = 4.0  # times the perturbed baseline's difference
 # Relative; below it, losses count as equal. A unit that switches at its kink may move them by this much in
@@ -29,6 +29,10 @@ FLOOR = 1e-4
 # perturbed trainings. Seen in a harmless plan: 0.026%, theirs 0.0025% at most. In all eleven runs of
 # planted faults that move losses by less than 0.1%, single steps show the fault.
 AGREED_FLOOR = 1e-3
+# In bfloat16 by one rounding of its own. Seen in a language model whose three whole runs ended as well as
+# plain's: 0.2%, where four times the perturbed trainings' was 0.16%. Of 42 planted faults under bfloat16 in
+# benchmarks/results (guard_alarms, guard_kinds) 13 move losses by less, and single steps show all.
+AGREED_IN_BFLOAT16 = ROUNDING["bfloat16"]
 _CONSTANT = "the loss is the same number in every step, and no gradients could be compared"
 # Root mean square, relative in each step and of all losses together: beyond it, noise of a lower precision's
 # size makes another training, and single steps do not tell how that ends. Seen in 259 trainings of
@@ -126,7 +130,8 @@ def _as_steps_agreed(whole: GuardVerdict) -> GuardVerdict:
     curve = whole.loss_curve
     if whole.accuracy != "not held" or whole.invariants.differing:
         return whole
-    if curve.deviation is None or curve.deviation > AGREED_FLOOR:
+    floor = AGREED_IN_BFLOAT16 if curve.precision == "bfloat16" else AGREED_FLOOR
+    if curve.deviation is None or curve.deviation > floor:
         return whole
     return replace(whole, accuracy="held", loss_curve=replace(curve, held=True))
 
