@@ -193,7 +193,7 @@ STEPS = SingleSteps(
 def test_losses_that_count_as_equal_are_not_said_to_be_explained() -> None:
     curve = replace(HELD.loss_curve, deviation=0.00026, tolerance=0.0001)
     report = tune_report(replace(GAIN, guard=replace(HELD, loss_curve=curve)))
-    assert "within 0.026% of plain's, where rounding explains 0.010% (only slightly more than that" in report
+    assert "within 0.026% of plain's, where rounding explains 0.010% (more than that, but little" in report
     assert "counts as equal" not in tune_report(GAIN)
 
 
