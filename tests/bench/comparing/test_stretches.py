@@ -102,6 +102,15 @@ def test_steps_that_become_faster_too_are_told_apart() -> None:
     assert trial.step_log_ratios == pytest.approx([math.log(0.8)] * 4)
 
 
+def test_one_regular_step_of_each_stretch_tells_how_long_steps_take() -> None:
+    """Evaluated after every third: without it a run could not be foreseen."""
+    run = PaperRun(epoch=3, between=0.5, shorter={"quick_eval": 0.5}, effects={"bf16": 0.8})
+    trial = compared(run, Plan({"bf16": {}, "quick_eval": {}}))
+    assert trial.step_log_ratios == pytest.approx([math.log(0.8)] * 4)
+    assert [one.step_seconds for one in trial.processes_a] == pytest.approx([0.01] * 4)
+    assert [one.step_seconds for one in trial.processes_b] == pytest.approx([0.008] * 4)
+
+
 @pytest.mark.attack("truth")
 @pytest.mark.parametrize("lengths", [SHORT, LONG])
 def test_what_is_only_moved_into_the_steps_is_no_gain(lengths: dict[str, float]) -> None:

@@ -178,9 +178,8 @@ def rhythm_of(steps: Sequence[Step], steps_in_all: int | None = None) -> Rhythm:
     losses = any(step.losses for step in steps)
     unit = _unit_of(steps, cycle)
     growth = growth_of(usual_cycles(steps, cycle), _COUNTS[unit])
-    alike = all(step.evaluations <= evaluations for step in steps)
     found = Rhythm(evaluations, restarts, cycle, seconds, losses, steps_in_all, unit, growth, saves)
-    return replace(found, alike=alike)
+    return replace(found, alike=all(step.evaluations <= evaluations for step in steps))
 
 
 def as_of_late(rhythm: Rhythm, steps: Sequence[Step]) -> Rhythm:
@@ -235,9 +234,11 @@ def fastest_cycle(steps: Sequence[Step], rhythm: Rhythm) -> float:
     return min((fmean(step.seconds for step in cycle) for cycle in regular), default=0.0)
 
 
-def measure(steps: Sequence[Step], rhythm: Rhythm, discard: int = 1, ends: bool = True) -> Block | None:
-    """The block's times; None if fewer than two regular cycles are left to time (one, if they are slow), or
-    none with known samples: to compare per step instead would compare a different number.
+def measure(
+    steps: Sequence[Step], rhythm: Rhythm, discard: int = 1, ends: bool = True, least: int = 2
+) -> Block | None:
+    """The block's times; None if fewer than ``least`` regular cycles are left to time (one, if they are slow),
+    or none with known samples: to compare per step instead would compare a different number.
 
     The usual cycle is the median, which one disturbed step does not change. Where worker processes make the
     batches it is the mean: a step that finds its batch ready may take a fraction of one that has to wait, and
@@ -253,7 +254,7 @@ def measure(steps: Sequence[Step], rhythm: Rhythm, discard: int = 1, ends: bool 
     if not ends:
         then = [c for before, c in pairwise(cycles) if rhythm.bursts and not all(map(rhythm.regular, before))]
         whole = [c for c in whole if c not in then and not any(step.last_batches for step in c)]
-    if len(whole) < rhythm.fewer(2, 1):
+    if len(whole) < rhythm.fewer(least, 1):
         return None
     seconds = _undisturbed(whole) if rhythm.by_mean else list(map(_seconds, whole))
     counted = [

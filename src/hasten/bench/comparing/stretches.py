@@ -257,8 +257,8 @@ class StretchBench(PairsBench):
         yield from ((plan, self._block_of(steps)) for plan, each in timed.items() for steps in each)
 
     def _regular(self, stretches: Sequence[Sequence[Step]]) -> float | None:
-        """Seconds per sample of their regular steps; None if there are too few."""
-        blocks = [measure(steps, self._timed) for steps in stretches]
+        """Seconds per sample of their regular steps; None if there are none."""
+        blocks = [measure(steps, self._timed, least=1) for steps in stretches]
         times = [block.sample_seconds for block in blocks if block is not None]
         return self._timed.usual(times) if times else None
 
@@ -283,7 +283,7 @@ class StretchBench(PairsBench):
         samples = len(steps) if self._timed.unit == STEPS else sum(map(self._timed.samples, steps))
         if not samples:
             raise MeasureFailed("no samples were seen in a whole stretch of the run")
-        regular = measure(steps, self._timed)
+        regular = measure(steps, self._timed, least=1)
         mean, uneven = (regular.mean_seconds, regular.uneven) if regular else (0.0, 1.0)
         return Block(seconds / samples, seconds / len(steps), mean, samples, uneven)
 
