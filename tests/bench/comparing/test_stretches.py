@@ -104,7 +104,7 @@ def test_steps_that_become_faster_too_are_told_apart() -> None:
 
 def test_one_regular_step_of_each_stretch_tells_how_long_steps_take() -> None:
     """Evaluated after every third: without it a run could not be foreseen."""
-    run = PaperRun(epoch=3, between=0.5, shorter={"quick_eval": 0.5}, effects={"bf16": 0.8})
+    run = PaperRun(epoch=3, between=1.0, shorter={"quick_eval": 0.5}, effects={"bf16": 0.8})
     trial = compared(run, Plan({"bf16": {}, "quick_eval": {}}))
     assert trial.step_log_ratios == pytest.approx([math.log(0.8)] * 4)
     assert [one.step_seconds for one in trial.processes_a] == pytest.approx([0.01] * 4)

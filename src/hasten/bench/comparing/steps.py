@@ -237,7 +237,7 @@ def fastest_cycle(steps: Sequence[Step], rhythm: Rhythm) -> float:
 def measure(
     steps: Sequence[Step], rhythm: Rhythm, discard: int = 1, ends: bool = True, least: int = 2
 ) -> Block | None:
-    """The block's times; None if fewer than ``least`` regular cycles are left to time (one, if they are slow),
+    """The block's times; None if fewer than ``least`` regular cycles are left to time (one if they are slow),
     or none with known samples: to compare per step instead would compare a different number.
 
     The usual cycle is the median, which one disturbed step does not change. Where worker processes make the
