@@ -582,6 +582,24 @@ def test_two_loops_of_which_only_some_turns_are_steps(tmp_path: Path) -> None:
 
 
 @pytest.mark.attack("truth")
+@pytest.mark.parametrize("later", [30, 45, 60, 110])
+def test_an_agent_that_trains_in_series_is_not_foreseen_by_a_part_of_them(tmp_path: Path, later: int) -> None:
+    """As DDPG, TD3 and SAC do: 180 series of 50, of which a reading sees one or two."""
+    source = """
+    def update():
+        step()
+
+    for turn in range(10000):
+        if turn >= 1000 and turn % 50 == 0:
+            for _ in range(50):
+                update()
+    """
+    found = seen(tmp_path, source)
+    assert len(found) == 9000
+    assert steps_at_this_rate(*readings(found, 2, later)) is None
+
+
+@pytest.mark.attack("truth")
 @pytest.mark.parametrize(
     ("earlier", "later"),
     [

@@ -51,6 +51,7 @@ _LEAST_TURNS = 4  # that say that each is a step
 _LEAST_LEFT = 2  # passes that say after how many steps each is left
 _MANY_TURNS = 8  # that say how many steps come in each
 _TURNS_IN_PART = 20  # likewise, the latest of which is not over
+_RATE_ERROR = 0.2  # share of the steps by which two readings may err
 _WRAPPED = {"accelerate": "base_dataloader", "lightning": "_dataloader", "lightning_fabric": "_dataloader"}
 
 
@@ -79,7 +80,9 @@ def steps_at_this_rate(earlier: Reading, later: Reading) -> int | None:
     """Steps of the whole training, where it takes one in every so many turns, or leaves some out: as often as
     between two readings of the same loops. None if these are too near, or the loops do not say.
 
-    Gradients are accumulated, for example, or an agent trains on what some turns have collected.
+    Gradients are accumulated, for example, or an agent trains on what some turns have collected. Where there
+    are loops in loops, it must have been so from the beginning: of an agent that trains 50 times after every
+    50th turn, both readings may be in one such series, which does not say how many turns come between two.
     """
     before, now = _turns_of(earlier.around), _turns_of(later.around)
     if before is None or now is None or before[0] != now[0]:
@@ -87,8 +90,15 @@ def steps_at_this_rate(earlier: Reading, later: Reading) -> int | None:
     (turns, first), (_, last), taken = before, now, later.taken - earlier.taken
     if taken < _MANY_TURNS or last - first < _TURNS_IN_PART:
         return None
+    expected = (last + 1) * taken / (last - first)
+    if _are_several(later.around) and abs(later.taken - expected) > _RATE_ERROR * later.taken:
+        return None
     found = later.taken + (turns - 1 - last) * taken // (last - first)
     return found if found < ENDLESS_STEPS else None
+
+
+def _are_several(around: Around) -> bool:
+    return sum(isinstance(loop, Loop) and loop.turns > 1 for loop in around) > 1
 
 
 def _turns_of(around: Around) -> tuple[int, int] | None:
