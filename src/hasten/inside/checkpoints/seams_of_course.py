@@ -14,6 +14,7 @@ from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, ref
 
+from ..internals.compiler import left_alone
 from ..internals.loaders import NEXT_INDEX, iterator_kind
 from ..internals.other_functions import is_transformed
 from ..observing.slot import has_slot
@@ -100,7 +101,7 @@ class SeamsOfCourse:
                 return original(*given, **more)
             return course.mode.fetch(original, name, given, more)
 
-        return fetch
+        return left_alone(fetch)  # compiled code fetches its own values by some of them
 
     def _forward(self, original: Call) -> Call:
         course, follow = self._course, self.follow

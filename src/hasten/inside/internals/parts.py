@@ -148,6 +148,9 @@ PARTS = (
     Part("torch:UntypedStorage", "_cdata", "the same", needed=False),
     Part("torch", "_disable_dynamo", "ranks: torch.compile leaves their group alone", needed=False),
     # ---- the compiler, imported only if needed
+    Part("torch._C._dynamo.eval_frame", "set_code_exec_strategy", "compile: what it leaves", needed=False),
+    Part("torch._C._dynamo.eval_frame", "_FrameAction", "the same", needed=False),
+    Part("torch._C._dynamo.eval_frame", "_FrameExecStrategy", "the same", needed=False),
     Part("torch._dynamo.utils", "counters", "compile: what was compiled", needed=False),
     Part("torch._dynamo.utils", "cumulative_time_spent_ns", "compile: what compiling took", needed=False),
     Part("torch._dynamo.utils", "is_compile_supported", "lazy_dynamo: torchvision imports it", needed=False),

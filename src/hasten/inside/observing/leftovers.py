@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ...records.observation import COPIES, PROFILER, Leftover, Wait
+from ..internals.compiler import left_alone
 from ..internals.other_functions import PROFILER_ENABLED, profiling
 from ..seams import Call
 from ..training import Training
@@ -141,7 +142,7 @@ class Waits:
                     if counts(result, *args):
                         self._count(what, self._place.of_caller(), seconds)
 
-            return timed
+            return left_alone(timed)  # compiled code fetches its own values by some of them
 
         return make
 
