@@ -575,10 +575,21 @@ def test_turns_of_which_only_some_are_steps(tmp_path: Path, condition: str, step
     assert planned_steps(found[39], 40, None, 0) is None, "turns and steps do not agree"
 
 
-def test_two_loops_of_which_only_some_turns_are_steps(tmp_path: Path) -> None:
-    source = "for epoch in range(5):\n    for turn in range(90):\n        if turn % 3 == 2: step()"
-    found = seen(tmp_path, source)
-    assert steps_at_this_rate(*readings(found, 2, 40)) == 150
+@pytest.mark.parametrize(("condition", "steps"), [("turn % 3 == 2", 150), ("turn % 50 != 7", 440)])
+def test_two_loops_of_which_only_some_turns_are_steps(tmp_path: Path, condition: str, steps: int) -> None:
+    found = seen(
+        tmp_path, f"for epoch in range(5):\n    for turn in range(90):\n        if {condition}: step()"
+    )
+    assert len(found) == steps
+    assert steps_at_this_rate(*readings(found, 2, 40)) == pytest.approx(steps, rel=0.01)
+
+
+@pytest.mark.parametrize("source", ["", "for repeated in range(1):\n"])
+def test_one_loop_may_begin_to_train_late(tmp_path: Path, source: str) -> None:
+    """An outer one of a single turn is none."""
+    loop = "for turn in range(1000):\n    if turn >= 400 and turn % 10 == 0:\n        step()"
+    found = seen(tmp_path, source + textwrap.indent(loop, "    " if source else ""))
+    assert steps_at_this_rate(*readings(found, 2, 40)) == pytest.approx(60, abs=1)
 
 
 @pytest.mark.attack("truth")
@@ -619,6 +630,10 @@ def test_an_agent_that_trains_in_series_is_not_foreseen_by_a_part_of_them(tmp_pa
             Reading(40, [Loop(3, 0), Loop(1000, 391, sure=False)]),
         ),
         (Reading(0, ()), Reading(40, [Loop(1000, 391)])),
+        (  # had it been so from the beginning, it would have taken 59
+            Reading(2, [Loop(3, 0), Loop(1000, 211)]),
+            Reading(40, [Loop(3, 0), Loop(1000, 591)]),
+        ),
     ],
 )
 def test_two_readings_that_say_no_rate(earlier: Reading, later: Reading) -> None:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from . import lazy_dynamo
 
-_LEAVING = {"set_code_exec_strategy", "_FrameAction", "_FrameExecStrategy"}
+_LEAVING = "set_code_exec_strategy", "_FrameAction", "_FrameExecStrategy"
 Left = TypeVar("Left", bound=Callable[..., object])
 
 
@@ -73,11 +73,12 @@ def left_alone(function: Left) -> Left:
     """``function``, which runs as it is where compiled code calls it between two graphs; what it calls is
     compiled as ever. In a graph it is traced like any other. Imports nothing.
     """
-    parts = vars(sys.modules.get("torch._C._dynamo.eval_frame", sys))
-    if parts.keys() >= _LEAVING:
-        action = parts["_FrameAction"]
-        strategy = parts["_FrameExecStrategy"](action.SKIP, action.DEFAULT)
-        parts["set_code_exec_strategy"](function.__code__, strategy)
+    frames: Any = sys.modules.get("torch._C._dynamo.eval_frame")
+    if all(hasattr(frames, part) for part in _LEAVING):
+        action = frames._FrameAction
+        frames.set_code_exec_strategy(
+            function.__code__, frames._FrameExecStrategy(action.SKIP, action.DEFAULT)
+        )
     return function
 
 
