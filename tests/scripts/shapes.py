@@ -234,6 +234,8 @@ TUNABLE = (
     shape("evaluates_average", 150, 16, "Sequential", "AdamW", note="what is evaluated is not trained"),
     shape("distillation", 140, 32, "Sequential Sequential", "SGD SGD",
           note="60 steps of a teacher, then 80 of its student"),
+    shape("perceptual_loss", 120, 8, "Sequential Features", "Adam",
+          note="what is made is compared through a frozen network, whose mode is never changed"),
     shape("target_network", 150, 32, "Sequential", "Adam", note="a copy is called in each step, undetached"),
     shape("validates_within_epochs", 160, 24, "Sequential", "AdamW",
           note="two batches before it trains, then all every ten steps"),

@@ -86,18 +86,24 @@ class Training:
         self._innermost = ""  # the wrapper around roots' own calls, if there is one
         self.roots_added = self.optimizers_added = 0  # in all
         self._roots: dict[int, weakref.ref[Module]] = {}  # living ones, by how many came before
+        self._looked_through: Living[None] = Living()  # roots that others are trained through
         self._optimizers: list[weakref.ref[Optimizer]] = []  # living ones
         self._serials: list[int] = []  # of these, counted from 0
 
     @property
     def roots(self) -> list[Module]:
-        """The trained modules that are alive, in order of their first forward pass."""
+        """The trained modules that are alive, and those that others are trained through, in order of their
+        first forward pass.
+        """
         return [root for ref in list(self._roots.values()) if (root := ref()) is not None]
 
     def in_eval(self) -> bool:
-        """Whether there are roots, and all of them are in eval mode."""
+        """Whether there are roots, and all of them are in eval mode, but for those that others are trained
+        through: a script may never change the mode of these.
+        """
         roots = self.roots
-        return bool(roots) and not any(root.training for root in roots)
+        trained = [root for root in roots if not self.is_looked_through(root)] or roots
+        return bool(roots) and not any(root.training for root in trained)
 
     @property
     def optimizers(self) -> list[Optimizer]:
@@ -113,13 +119,15 @@ class Training:
         owned = self.owned()
         return any(id(p) in owned if owned else p.requires_grad for p in root.parameters())
 
-    def only_leads_to(self, given: object) -> bool:
-        """Whether what is trained is given to a module, and no root is trained itself: a picture is, say,
-        through a network that is frozen.
+    def leads_to(self, given: object) -> bool:
+        """Whether what is trained is given to a module, or made by another one that is: a picture that is
+        optimised through a frozen network, or one that a loss looks at through it.
         """
-        if any(map(self.is_trained, self.roots)):
-            return False
         return any(tensor.requires_grad for tensor in tensors_of(self.torch, given))
+
+    def is_looked_through(self, root: Module) -> bool:
+        """Whether it was added as one that others are trained through, and is not trained since."""
+        return root in self._looked_through and not self.is_trained(root)
 
     def came_since(self, roots: int, optimizers: int) -> tuple[list[Module], list[Optimizer]]:
         """The living ones that appeared after this many others."""
@@ -141,8 +149,12 @@ class Training:
         """Whether any is alive."""
         return bool(self._optimizers)
 
-    def add_root(self, module: Module) -> None:
-        """Add a trained module, which was found when it was first called."""
+    def add_root(self, module: Module, looked_through: bool = False) -> None:
+        """Add a trained module, or one that others are trained through, which was found when it was first
+        called.
+        """
+        if looked_through:
+            self._looked_through.put(module, None)
         number = self.roots_added
         self._roots[number] = weakref.ref(module, lambda _: self._roots.pop(number, None))
         self.roots_added += 1

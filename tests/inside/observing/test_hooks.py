@@ -20,6 +20,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset, dataloader
 from hasten.inside.guarding.perturber import Perturber
 from hasten.inside.guarding.recorder import Recorder
 from hasten.inside.observing.cycles import cycle_length
+from hasten.inside.observing.identify import describe_root
 from hasten.inside.observing.slot import ForwardSlot
 from hasten.inside.observing.uses import Uses
 from hasten.inside.seams import Seams
@@ -88,14 +89,57 @@ def test_what_a_picture_is_trained_through_is_the_root(watch: Watch) -> None:
     assert [(step.forwards, step.evaluations) for step in watch.steps] == [(1, 0), (1, 0)]
 
 
-def test_a_network_that_judges_what_another_makes_is_no_root(watch: Watch) -> None:
-    """As in training by a perceptual loss."""
-    judge, model = Net().requires_grad_(False), torch.nn.Linear(4, 4)
-    optimizer = sgd(model)
+@pytest.mark.parametrize("frozen", [True, False])
+def test_a_network_that_judges_what_another_makes_is_a_root(watch: Watch, frozen: bool) -> None:
+    """As in training by a perceptual loss: it may compute more than the model does."""
+    judge, model = Net().requires_grad_(not frozen).eval(), torch.nn.Linear(4, 4)
+    optimizer, training = sgd(model), watch.training
+    judge(torch.ones(8, 4))  # what is to be made
     for _ in range(2):
         judge(model(torch.ones(8, 4))).sum().backward()
         optimizer.step()
-    assert watch.training.roots == [model]
+    assert training.roots == [model, judge]
+    assert [training.is_looked_through(root) for root in training.roots] == [False, True]
+    assert not training.records_evaluations
+    assert [(step.forwards, step.evaluations) for step in watch.steps] == [(2, 0), (2, 0)]
+    assert describe_root(torch, judge, training.owned()).trained == 0
+
+
+def test_an_opponent_that_is_frozen_for_now_is_trained(watch: Watch) -> None:
+    """As in adversarial training, where the generator's step comes first."""
+    generator, opponent = torch.nn.Linear(4, 4), Net()
+    optimizers = sgd(generator), sgd(opponent)
+    opponent.requires_grad_(False)
+    opponent(generator(torch.ones(8, 4))).sum().backward()
+    optimizers[0].step()
+    assert watch.training.roots == [generator, opponent]
+    assert not watch.training.is_looked_through(opponent)
+
+
+def test_a_judge_may_be_trained_later(watch: Watch) -> None:
+    judge, model = Net(), torch.nn.Linear(4, 4)
+    optimizer = sgd(model)
+    judge(model(torch.ones(8, 4))).sum().backward()
+    optimizer.step()
+    assert watch.training.is_looked_through(judge)
+    later = sgd(judge)
+    assert not watch.training.is_looked_through(judge)
+    assert describe_root(torch, judge, watch.training.owned()).trained
+    del later
+
+
+def test_a_judge_whose_mode_never_changes_does_not_hide_an_evaluation(watch: Watch) -> None:
+    judge, model = Net().requires_grad_(False), torch.nn.Linear(4, 4)
+    optimizer, training = sgd(model), watch.training
+    judge(model(torch.ones(8, 4))).sum().backward()
+    optimizer.step()
+    assert not training.in_eval()
+    model.eval()
+    assert training.in_eval()
+    del model, optimizer
+    gc.collect()
+    assert training.roots == [judge]
+    assert not training.in_eval()
 
 
 def test_a_backbone_that_trains_in_evaluation_mode_is_not_evaluated(watch: Watch) -> None:
@@ -301,7 +345,9 @@ def test_modules_are_looked_at_only_until_all_is_found(watch: Watch) -> None:
     optimizer = sgd(first, second)
     hidden = first(torch.ones(8, 4))
     assert watch.looking
-    second(hidden)
+    second(hidden).sum().backward()
+    assert watch.looking, "a loss may call others"
+    optimizer.step()
     assert not watch.looking
     assert watch.training.optimizers == [optimizer]
 

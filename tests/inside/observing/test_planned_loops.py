@@ -714,6 +714,86 @@ def test_an_early_stop_that_was_not_asked_for(tmp_path: Path, most: float | None
     assert found[0] == [Loop(3, 0), CUT if cut else Loop(4, 0), Loop(3, 0)]
 
 
+OPTIONS = argparse.Namespace(dry_run=False, most=-1, limit=None)
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "args.dry_run",
+        "args.most > 0 and number >= args.most",
+        "args.limit is not None",
+        "not not args.limit",
+        "trying",
+        "trying and number > 3",
+        "0 < most and number > most",
+    ],
+)
+def test_an_option_that_was_not_given_ends_no_pass(tmp_path: Path, test: str) -> None:
+    """As in many examples, where the log is written: ``if args.dry_run: break``."""
+    source = f"""
+        for epoch in range(3):
+            for number, batch in enumerate(loader):
+                step()
+                if number % 2 == 0:
+                    print("", end="")
+                    if {test}:
+                        break
+    """
+    found = seen(tmp_path, source, args=OPTIONS, trying=False, most=-1)
+    assert found[0] == [Loop(3, 0), LOADER]
+    assert planned_steps(found[3], 4, 6, 0) == 18
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "args.dry_run",
+        "args.most > 0 and number >= args.most",
+        "args.most is not None",
+        "stopper.found",  # of what another function finds
+        "stopper.waited > 2",
+        "stopper.found is not None",
+        "found",  # the loop sets it
+        "found and number > 3",
+        "number > 3 or args.never",
+        "unknown",
+    ],
+)
+def test_what_may_end_a_pass(tmp_path: Path, test: str) -> None:
+    source = f"""
+        for epoch in range(3):
+            for number, batch in enumerate(loader):
+                step()
+                if number % 5 == 4:
+                    if {test}:
+                        break
+                    found = bool(number)
+    """
+    options = argparse.Namespace(dry_run=True, most=4, never=False)
+    stopper = SimpleNamespace(found=None, waited=0)
+    found = seen(tmp_path, source, args=options, stopper=stopper, found=False, unknown=[])
+    assert found[0][-1] == CUT
+
+
+@pytest.mark.parametrize("around", ["while steps < 10", "for epoch in range(4)"])
+def test_an_option_that_was_not_given_ends_no_count(tmp_path: Path, around: str) -> None:
+    """The turns that a script counts are read the same way."""
+    source = f"""
+        steps = 0
+        {around}:
+            for number, batch in enumerate(loader):
+                step()
+                steps += 1
+                if steps >= 10:
+                    break
+                if number == 2 and args.dry_run:
+                    break
+    """
+    found = seen(tmp_path, source, args=OPTIONS)
+    assert planned_steps(found[8], 9, 6, 1) == 10
+
+
 @pytest.mark.attack("truth")
 def test_an_early_stop_that_waits(tmp_path: Path) -> None:
     """What another function counts, or finds, does not hold yet."""
@@ -746,7 +826,7 @@ def test_a_loader_that_a_library_wraps(tmp_path: Path, module: str, name: str) -
 
 def test_a_limit_that_is_none_in_this_run(tmp_path: Path) -> None:
     around = seen(tmp_path, LIMITED.format(test="most > 0 and steps >= most", most=-1))
-    assert around[-1] == [Loop(4, 3, early=True), LOADER]
+    assert around[-1] == [Loop(4, 3, sure=False), LOADER]
 
 
 @pytest.mark.attack("truth")

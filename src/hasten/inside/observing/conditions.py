@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any
 
@@ -49,20 +50,32 @@ def holds(test: ast.expr, names: Names) -> bool:
 
 
 def switched_off(loop: ast.AST, changing: Set[str], names: Names) -> Iterator[ast.If]:
-    """Statements within it that do nothing in this run, as what they compare with is None: ``if args.most is
-    not None and loss > args.most``. ``changing``: what may be set meanwhile. What else does not hold now may
-    do later.
+    """Statements within it that do nothing in this run, as they ask for an option that was not given:
+    ``if args.dry_run``, ``if args.most is not None and loss > args.most``. ``changing``: what may be set
+    meanwhile. What else does not hold now may do later.
     """
     for one in ast.walk(loop):
-        if isinstance(one, ast.If) and not one.orelse and isinstance(one.test, ast.BoolOp):
-            parts = [part for part in parts_of(one.test, ast.And) if not used_in((part,)) & changing]
-            if any(_is_off(part, names) for part in parts):
+        if isinstance(one, ast.If) and not one.orelse:
+            parts = parts_of(one.test, ast.And)
+            of_run = [part for part in parts if not used_in((part,)) & changing]
+            if any(_is_off(part, names, alone=len(parts) == 1) for part in of_run):
                 yield one
 
 
-def _is_off(part: ast.expr, names: Names) -> bool:
+def _is_off(part: ast.expr, names: Names, alone: bool) -> bool:
+    """``alone``: it is the whole condition, which then has to be of options only."""
     is_given = isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.IsNot)
     try:
-        return is_given and not holds(part, names)
+        return ((is_given and not alone) or _is_option(part, names)) and not holds(part, names)
     except Unread:
         return False
+
+
+def _is_option(part: ast.expr, names: Names) -> bool:
+    """Whether it is made of constants, variables and options of the command line alone."""
+    if isinstance(part, ast.Attribute):
+        return type(value(part.value, names)) is Namespace
+    inner = [one for one in ast.iter_child_nodes(part) if isinstance(one, ast.expr)]
+    return isinstance(part, (ast.Constant, ast.Name, ast.UnaryOp, ast.Compare)) and all(
+        _is_option(one, names) for one in inner
+    )

@@ -8,7 +8,7 @@ import ast
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
-from .conditions import holds, parts_of, used_in
+from .conditions import holds, parts_of, switched_off, used_in
 from .loop_sources import is_always_left, is_left_early, trains_elsewhere
 from .loops import Limited, Loop
 from .plain_values import Names, Unread, is_whole, value
@@ -72,7 +72,7 @@ def counted_loop(loops: Sequence[ast.AST], around: Sequence[ast.AST], within: Fu
         raise Unread  # it may end by something else
     found, unsure = list[Loop](), not all(_is_known(part, known) for part in parts_of(outer.test, ast.And))
     for check, by in checks:
-        if outer is not inner and is_left_early(outer, but=[check.leaves]):
+        if outer is not inner and ends_early(outer, around, within, but=[check.leaves]):
             raise Unread
         try:
             if (loop := _read(check, by, outer, inner, around, within)) is not None:
@@ -96,7 +96,7 @@ def limited_pass(loop: ast.For, around: Sequence[ast.AST], within: Function) -> 
         if isinstance(one, ast.AugAssign)
     }
     checks = [check for check in _checks(loop) if ast.unparse(check.count) in raised.values()]
-    if len(checks) != 1 or is_left_early(loop, but=[checks[0].leaves]):
+    if len(checks) != 1 or ends_early(loop, around, within, but=[checks[0].leaves]):
         raise Unread
     (check,) = checks
     if check.leaves is None or any(isinstance(one, ast.Or) for one in ast.walk(check.leaves)):
@@ -110,6 +110,16 @@ def limited_pass(loop: ast.For, around: Sequence[ast.AST], within: Function) -> 
     if not (is_whole(counted) and is_whole(limit)):
         raise Unread
     return Limited(limit + check.inclusive, counted, len(around))
+
+
+def ends_early(
+    loop: ast.AST, around: Sequence[ast.AST], within: Function, but: Sequence[ast.AST | None] = ()
+) -> bool:
+    """Whether it may be left within a turn in this run, by anything ``but`` these statements. ``around``:
+    the loops around it.
+    """
+    off = switched_off(loop, stored_in(around[0] if around else loop), within.names)
+    return is_left_early(loop, but=[*but, *off])
 
 
 def _shown(check: _Check) -> tuple[str, str]:
@@ -150,7 +160,7 @@ def _read(
     if not (is_whole(at) and is_whole(limit)):
         raise Unread
     turns, done = _turns(check, raised, line, at - begin, limit - begin)
-    early = any(is_left_early(one, but=[check.leaves]) for one in (outer, inner))
+    early = any(ends_early(one, around, within, but=[check.leaves]) for one in (outer, inner))
     anew = _is_set_before(outer, around[-1] if around else within.body, count)
     sure, elsewhere = not used & within.unsteady, trains_elsewhere(outer, line)
     return Loop(turns, done, early, elsewhere, anew, sure)

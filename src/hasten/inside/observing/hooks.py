@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..internals.modules import FUNCTIONAL_CALL, put_call
+from ..internals.modules import put_call
 from ..process.forked_children import spare_cuda_objects
 from ..seams import Call
 from ..training import Training
 from .backward_call import OF_AUTOGRAD, OF_GRAD, OF_TENSOR, read_call
+from .called_modules import watch_calls
 from .data_seams import watch_data
 from .direct_calls import DirectCalls
 from .gpu_pace import Pace
@@ -60,6 +61,7 @@ class Hooks:
         self.before_samples: list[Callable[[], None]] = []  # a loader is about to make some
         self._stop_discovery: Callable[[], None] | None = None
         self._trains = False  # whether any backward pass was seen
+        self._updated = False  # whether there was a step since the latest optimizer came
         self._obstacles: list[str] = []  # found where a root was
         self._uncalled: dict[int, set[int]] = {}  # serial of an optimizer -> ids of its parameters
         self._passing = PassingRoots()
@@ -87,6 +89,7 @@ class Hooks:
             if not self._begun:
                 self._forget_roots()
             training.add_optimizer(optimizer)
+            self._updated = False
             self._passing.optimizer_came()
             self._discover_roots()
             direct.look()
@@ -105,7 +108,9 @@ class Hooks:
 
     # ---- roots
     def _discover_roots(self) -> None:
-        """Watch every module call until each parameter of the optimizers belongs to a known root."""
+        """Watch every module call until each parameter of the optimizers belongs to a known root, and one of
+        them has stepped: a loss may look at the model's outputs through others.
+        """
         before, self._uncalled = self._uncalled, {}  # drops those that are gone
         for serial, optimizer in self._training.numbered_optimizers():
             found = before.get(serial)
@@ -114,39 +119,7 @@ class Hooks:
             self._uncalled[serial] = found
         if self._stop_discovery is not None:
             return
-        module_class, is_grad_enabled = self._training.torch.nn.Module, self._training.torch.is_grad_enabled
-        consider, observer = self._training.seams.watching(self._consider), self._observer
-
-        def looking(original: Call) -> Call:
-            # torch's profiler reads ``self`` from this function's frames, and crashes without it
-            def __call__(self: Module, *args: object, **kwargs: object) -> object:
-                if not (observer.in_forward or observer.in_backward) and is_grad_enabled():
-                    consider(self, (args, kwargs))
-                return original(self, *args, **kwargs)
-
-            return __call__
-
-        def looking_first(original: Call) -> Call:
-            """Before others take the place of the module's parameters."""
-
-            def _functional_call(module: Module, *args: object, **kwargs: object) -> object:
-                if not (observer.in_forward or observer.in_backward) and is_grad_enabled():
-                    consider(module, ())
-                return original(module, *args, **kwargs)
-
-            return _functional_call
-
-        stateless, replace = self._training.torch.nn.utils.stateless, self._training.seams.replace
-        undos = [
-            replace(stateless, FUNCTIONAL_CALL, looking_first),
-            replace(module_class, "__call__", looking),
-        ]
-
-        def stop() -> None:
-            for undo in undos:
-                undo()
-
-        self._stop_discovery = stop
+        self._stop_discovery = watch_calls(self._training, self._observer, self._consider)
 
     @property
     def _begun(self) -> bool:
@@ -155,11 +128,13 @@ class Hooks:
 
     def _look_again(self, optimizer: Optimizer) -> None:
         """After each update: was what trained there made for one pass, and is the model within it?"""
+        self._updated = True
         left_behind = self._passing.left_behind(optimizer, self._training)
         if left_behind:
             serial = self._training.serial_of(self._training.number_of(optimizer))
             self._uncalled[serial] = self._uncalled.get(serial, set()) | left_behind
             self._discover_roots()
+        self._stop_if_all_found()
 
     def _consider(self, module: Module, given: object) -> None:
         training = self._training
@@ -173,9 +148,7 @@ class Hooks:
             uncalled -= held
         if not has_slot(module):
             self._consider_root(module, given)
-        if self._stop_discovery is not None and self._all_found():
-            self._stop_discovery()
-            self._stop_discovery = None
+        self._stop_if_all_found()
 
     def _consider_root(self, module: Module, given: object) -> None:
         training = self._training
@@ -190,11 +163,11 @@ class Hooks:
         mine = {id(p) for p in module.parameters() if p.requires_grad}
         known = any(module is root for root in training.roots)
         trained = mine & owned if owned else mine
-        if not known and (trained or training.only_leads_to(given)):
+        if not known and (trained or training.leads_to(given)):
             if not self._begun:  # its parts may have been tried out; those that are trained are called again
                 held = {id(p) for p in module.parameters()}
                 self._forget([r for r in training.roots if held.issuperset(map(id, r.parameters()))])
-            training.add_root(module)  # before its slot is put in, which is taken out of roots alone
+            training.add_root(module, bool(owned) and not trained)  # before the slot, which only roots lose
             self._passing.came(module, trained)
             obstacle = obstacle_at(training.torch, module)
             if obstacle:
@@ -226,6 +199,11 @@ class Hooks:
     def _take_slots_out(self) -> None:
         for root in self._training.roots:
             take_out(root)
+
+    def _stop_if_all_found(self) -> None:
+        if self._stop_discovery is not None and self._updated and self._all_found():
+            self._stop_discovery()
+            self._stop_discovery = None
 
     def _all_found(self) -> bool:
         """Whether each parameter of the optimizers, if there are any, belongs to a module that was called

@@ -60,12 +60,12 @@ def without_parts(modules: Sequence[Module]) -> list[Module]:
 
 
 def describe_root(torch: ModuleType, module: Module, owned: Set[int] = frozenset()) -> Root:
-    """``owned``: the ids of the optimizers' parameters. Trained is what gets gradients, of these or, in a
-    root without any (there may be no optimizer), of all.
+    """``owned``: the ids of the optimizers' parameters. Trained is what gets gradients, of these or, if there
+    is no optimizer, of all.
     """
     parameters: list[Tensor] = list(module.parameters())
     mine = [p for p in parameters if id(p) in owned]
-    trained = _not_frozen(mine) if mine else [p for p in parameters if p.requires_grad]
+    trained = _not_frozen(mine) if owned else [p for p in parameters if p.requires_grad]
     kinds = list(module.modules())
     batch_norm = batch_norm_kind(torch)
     dropout = dropout_kind(torch)

@@ -23,13 +23,11 @@ from typing import TypeGuard
 
 from ...records.whole_run import ENDLESS_STEPS
 from ..class_names import module_of
-from .conditions import switched_off
-from .counted_loops import Function, counted_loop, limited_pass, stored_in
+from .counted_loops import Function, counted_loop, ends_early, limited_pass
 from .loop_sources import (
     around_line,
     body_of,
     is_always_left,
-    is_left_early,
     may_change,
     named,
     trains_elsewhere,
@@ -249,7 +247,7 @@ def _loop(node: ast.AST, around: Sequence[ast.AST], function: Function, loader: 
     if not isinstance(node, ast.For) or may_change(node, counts=False) or is_always_left(node):
         return OTHER
     names = function.names
-    early = is_left_early(node, list(switched_off(node, stored_in((around or [node])[0]), names)))
+    early = ends_early(node, around, function)
     try:
         over, start = iterated(node.iter, names)
         while (name := _wrapped_in(over)) is not None:

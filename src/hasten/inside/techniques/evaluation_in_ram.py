@@ -45,7 +45,6 @@ from ..training import Training
 from .base import Technique, conflicting, each_once, saw_evaluation
 
 if TYPE_CHECKING:
-    from torch.nn import Module
     from torch.utils.data import DataLoader
 
     from ..internals.loaders import LoaderIterator
@@ -143,7 +142,7 @@ class EvaluationInRam(Technique):
         training = self._training
         if training is None or os.getpid() != self._home or self.name not in training.batch_providers:
             return None
-        if training.torch.is_grad_enabled() and not _evaluating(training.roots):
+        if training.torch.is_grad_enabled() and not training.in_eval():
             return None
         if not _reads_in_order(training, loader):
             return None
@@ -237,11 +236,6 @@ def _safely(kept: KeptBatches, act: Callable[[Any], object], what: object) -> ob
     except Exception as error:
         kept.give_up(f"{type(error).__name__}: {error}")
         return None
-
-
-def _evaluating(roots: list[Module]) -> bool:
-    """Whether there are models, and all of them are in eval mode."""
-    return bool(roots) and not any(root.training for root in roots)
 
 
 def _owner_of(loader: DataLoader[object]) -> object:

@@ -195,12 +195,12 @@ class Instruments:
 
     def _trained_roots(self) -> list[Module]:
         """Before there is an optimizer, a called module may look like a root although it is not trained, such
-        as a copy with averaged weights. It has neither an optimizer nor gradients. What is called as a part
-        of another one, and by itself, too, is left out.
+        as a copy with averaged weights. It has neither an optimizer nor gradients, nor leads to what has.
         """
         owned, roots = self._owned | self.training.owned(), self.training.roots
-        trained = [r for r in roots if any(id(p) in owned or p.grad is not None for p in r.parameters())]
-        return without_parts(trained or roots)
+        seen = {id(r) for r in roots if any(id(p) in owned or p.grad is not None for p in r.parameters())}
+        seen |= {id(root) for root in roots if self.training.is_looked_through(root)}
+        return without_parts([root for root in roots if id(root) in seen] or roots)
 
     def _describe_root(self, root: Module) -> Root:
         return describe_root(self.training.torch, root, self._owned | self.training.owned())
