@@ -189,6 +189,39 @@ def test_evaluation_is_untouched(bench: Workbench) -> None:
     assert torch.bfloat16 not in model.computed_in
 
 
+def test_a_teachers_passes_are_lowered_with_its_students_steps(bench: Workbench) -> None:
+    """And are in full precision where the student is evaluated."""
+    teacher, student = Model().requires_grad_(False).eval(), Model()
+    optimizer = torch.optim.SGD(student.parameters(), lr=0.1)
+    for plan in (BASELINE, PLAN):
+        bench.switchboard.switch(plan)
+        for context in (torch.no_grad(), torch.inference_mode()):
+            with context:
+                aim = teacher(INPUTS)
+            assert aim.dtype == torch.float32
+            loss: Any = nn.functional.mse_loss(student(INPUTS), aim.clone())
+            loss.backward()
+            optimizer.step()
+    student.eval()
+    with torch.no_grad():
+        teacher(INPUTS)
+        student(INPUTS)
+    full, lowered = torch.float32, torch.bfloat16
+    assert teacher.computed_in == [full, full, lowered, lowered, full]
+    assert student.computed_in == [full, full, lowered, lowered, full]
+
+
+def test_a_network_that_a_loss_looks_through_is_lowered(bench: Workbench) -> None:
+    judge, model = Model().requires_grad_(False), Model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for plan in (BASELINE, PLAN):
+        bench.switchboard.switch(plan)
+        loss: Any = nn.functional.mse_loss(judge(model(INPUTS)), judge(INPUTS))
+        loss.backward()
+        optimizer.step()
+    assert judge.computed_in == [torch.float32] * 2 + [torch.bfloat16] * 2
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_the_scripts_own_autocast_is_respected(bench: Workbench, dtype: torch.dtype) -> None:
     model = Model()

@@ -195,6 +195,21 @@ def test_evaluations_that_forgot_no_grad_are_lowered_once_they_record_no_graph(
     assert output.dtype is FULL
 
 
+def test_a_teachers_passes_in_steps_are_no_evaluations(bench: Workbench) -> None:
+    teacher, student = Model().requires_grad_(False).eval(), Model()
+    optimizer = torch.optim.SGD(student.parameters(), lr=0.1)
+    for plan in (BASELINE, PLAN):
+        bench.switchboard.switch(plan)
+        evaluated(teacher)
+        loss: Any = nn.functional.mse_loss(student(INPUTS), INPUTS)
+        loss.backward()
+        optimizer.step()
+    assert teacher.computed_in == [FULL, FULL]
+    student.eval()
+    evaluated(student)
+    assert student.computed_in[-1] == LOWERED
+
+
 def test_the_scripts_own_autocast_is_respected(bench: Workbench, under: Callable[..., Model]) -> None:
     model = under(Model())
     with torch.autocast("cpu", dtype=torch.bfloat16):

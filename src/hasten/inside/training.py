@@ -86,23 +86,22 @@ class Training:
         self._innermost = ""  # the wrapper around roots' own calls, if there is one
         self.roots_added = self.optimizers_added = 0  # in all
         self._roots: dict[int, weakref.ref[Module]] = {}  # living ones, by how many came before
-        self._looked_through: Living[None] = Living()  # roots that others are trained through
+        self._helpers: Living[None] = Living()  # roots that were added as such
+        self._untrained: Living[tuple[tuple[int, int], bool]] = Living()  # and for which parts
         self._optimizers: list[weakref.ref[Optimizer]] = []  # living ones
         self._serials: list[int] = []  # of these, counted from 0
 
     @property
     def roots(self) -> list[Module]:
-        """The trained modules that are alive, and those that others are trained through, in order of their
-        first forward pass.
-        """
+        """The trained modules that are alive, and the helpers, in order of their first forward pass."""
         return [root for ref in list(self._roots.values()) if (root := ref()) is not None]
 
     def in_eval(self) -> bool:
-        """Whether there are roots, and all of them are in eval mode, but for those that others are trained
-        through: a script may never change the mode of these.
+        """Whether there are roots, and all of them are in eval mode. The mode of helpers, which a script may
+        never change, says nothing unless there are no others.
         """
         roots = self.roots
-        trained = [root for root in roots if not self.is_looked_through(root)] or roots
+        trained = [root for root in roots if not self.is_helper(root)] or roots
         return bool(roots) and not any(root.training for root in trained)
 
     @property
@@ -125,9 +124,26 @@ class Training:
         """
         return any(tensor.requires_grad for tensor in tensors_of(self.torch, given))
 
-    def is_looked_through(self, root: Module) -> bool:
-        """Whether it was added as one that others are trained through, and is not trained since."""
-        return root in self._looked_through and not self.is_trained(root)
+    def is_untrained(self, root: Module) -> bool:
+        """As ``is_trained`` says, which takes longer."""
+        now = self.parts_added, len(self._optimizers)
+        known = self._untrained.get(root)
+        if known is None or known[0] != now:
+            known = now, not self.is_trained(root)
+            self._untrained.put(root, known)
+        return known[1]
+
+    def is_helper(self, root: Module) -> bool:
+        """Whether it was added as a helper, and is not trained since."""
+        return root in self._helpers and self.is_untrained(root)
+
+    def teaches(self, root: Module) -> bool:
+        """Whether a pass of it that records no gradients is part of a step of others: it is not trained, and
+        one that is trained is in training mode.
+        """
+        if not self.is_untrained(root):
+            return False
+        return any(other.training and not self.is_untrained(other) for other in self.roots)
 
     def came_since(self, roots: int, optimizers: int) -> tuple[list[Module], list[Optimizer]]:
         """The living ones that appeared after this many others."""
@@ -149,12 +165,12 @@ class Training:
         """Whether any is alive."""
         return bool(self._optimizers)
 
-    def add_root(self, module: Module, looked_through: bool = False) -> None:
-        """Add a trained module, or one that others are trained through, which was found when it was first
-        called.
+    def add_root(self, module: Module, helps: bool = False) -> None:
+        """Add a trained module, which was found when it was first called. Or a helper, that is, one that
+        takes part in the steps of others: a frozen network that a loss looks through, or a teacher.
         """
-        if looked_through:
-            self._looked_through.put(module, None)
+        if helps:
+            self._helpers.put(module, None)
         number = self.roots_added
         self._roots[number] = weakref.ref(module, lambda _: self._roots.pop(number, None))
         self.roots_added += 1

@@ -96,6 +96,26 @@ def test_the_gradients_noise_is_not_that_of_the_forward_pass(training: Training)
     assert SIZE / 10 < departure(came[1], came[0]) < 10 * SIZE
 
 
+def test_a_teacher_is_reached_in_steps_alone(training: Training) -> None:
+    """A lower precision rounds there, too."""
+    teacher, student = Deep().requires_grad_(False), Deep()
+    optimizer = torch.optim.SGD(student.parameters(), lr=0.0)
+
+    def aim() -> torch.Tensor:
+        with torch.no_grad():
+            found: torch.Tensor = teacher(INPUTS)
+        gradients(student)
+        return found
+
+    plain = aim()
+    assert training.is_helper(teacher)
+    perturb(training)
+    assert SIZE / 10 < departure(aim(), plain) < 10 * SIZE
+    student.eval()
+    assert torch.equal(aim(), plain)
+    del optimizer
+
+
 def test_what_is_called_outside_the_root_is_left_alone(training: Training) -> None:
     model, other = Deep(), nn.Linear(8, 8)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -99,10 +99,121 @@ def test_a_network_that_judges_what_another_makes_is_a_root(watch: Watch, frozen
         judge(model(torch.ones(8, 4))).sum().backward()
         optimizer.step()
     assert training.roots == [model, judge]
-    assert [training.is_looked_through(root) for root in training.roots] == [False, True]
+    assert [training.is_helper(root) for root in training.roots] == [False, True]
     assert not training.records_evaluations
     assert [(step.forwards, step.evaluations) for step in watch.steps] == [(2, 0), (2, 0)]
     assert describe_root(torch, judge, training.owned()).trained == 0
+
+
+def test_a_teacher_is_a_root(watch: Watch) -> None:
+    """Its passes record no gradients, and are neither a student's nor an evaluation."""
+    teacher, student = Net().eval(), Net()
+    optimizer, training = sgd(student), watch.training
+    for _ in range(3):
+        with torch.no_grad():
+            aim = teacher(torch.ones(8, 4))
+        loss: Any = mse_loss(student(torch.ones(8, 4)), aim)
+        loss.backward()
+        optimizer.step()
+    assert training.roots == [teacher, student]
+    assert [training.is_helper(root) for root in training.roots] == [True, False]
+    assert [training.teaches(root) for root in training.roots] == [True, False]
+    assert [(step.forwards, step.evaluations) for step in watch.steps] == 3 * [(1, 0)]
+    assert not training.modes_without_gradients
+    student.eval()
+    assert not training.teaches(teacher), "it is evaluated, too"
+
+
+def test_a_teacher_that_was_trained_before_still_teaches(watch: Watch) -> None:
+    teacher, student = Net(), Net()
+    train(teacher, sgd(teacher))
+    gc.collect()
+    train(student, (optimizer := sgd(student)))
+    training = watch.training
+    assert (training.teaches(teacher), training.teaches(student)) == (True, False)
+    assert not training.is_helper(teacher)
+    del optimizer
+    gc.collect()
+    assert not training.teaches(teacher), "none is trained any more, or both are"
+
+
+@pytest.mark.attack("truth")
+def test_what_is_called_without_gradients_and_does_not_teach(watch: Watch) -> None:
+    model, average, other = Net(), Net(), Net()
+    training = watch.training
+    with torch.no_grad():
+        other(torch.ones(8, 4))  # there is nothing to train yet
+        optimizer = sgd(model)
+        model(torch.ones(8, 4))  # before it is trained
+    assert training.roots == []
+    train(model, optimizer)
+    with torch.no_grad():
+        average(torch.ones(8, 4))  # once a step has been made, it would have been seen
+    assert training.roots == [model]
+    another = torch.optim.SGD(model.parameters(), lr=0.1)  # the next look
+    model.eval()
+    with torch.no_grad():
+        average(torch.ones(8, 4))  # an evaluation
+    assert training.roots == [model]
+    del another
+
+
+@pytest.mark.parametrize("kind", ["half", "script", "compile"])
+@pytest.mark.filterwarnings("ignore")  # of torch's, about what the script does here
+def test_a_helper_that_cannot_be_followed_is_left_as_it_is(watch: Watch, kind: str) -> None:
+    """It is no reason to refuse the training of others."""
+    helper: Any = torch.nn.Sequential(torch.nn.Linear(4, 4), Net()).requires_grad_(False)
+    if kind == "half":
+        helper.bfloat16()
+    elif kind == "script":
+        helper = torch.jit.script(helper)
+    else:
+        helper.compile(backend="eager")
+    model = torch.nn.Linear(4, 4)
+    optimizer = sgd(model)
+    for _ in range(2):
+        made: Any = model(torch.ones(8, 4))
+        given = made.bfloat16() if kind == "half" else made
+        with torch.no_grad():
+            helper(given)
+        helper(given).sum().backward()
+        optimizer.step()
+    assert watch.training.roots == [model]
+    assert not watch.training.obstacles
+    assert len(watch.steps) == 2
+
+
+def test_a_helper_that_is_called_by_its_forward_is_followed(watch: Watch) -> None:
+    helper: Any = torch.nn.Sequential(torch.nn.Linear(4, 4), Net())
+    model = torch.nn.Linear(4, 4)
+    optimizer = sgd(model)
+    for _ in range(2):
+        helper.forward(model(torch.ones(8, 4))).sum().backward()
+        optimizer.step()
+    assert watch.training.roots == [model, helper]
+    assert [step.forwards for step in watch.steps] == [2, 2]
+
+
+@pytest.mark.parametrize("how", ["in place", "anew", "a part"])
+def test_what_the_script_compiles_is_compiled_once(watch: Watch, how: str) -> None:
+    """And not once more when modules are watched no longer."""
+    graphs = []
+
+    def backend(graph: Any, inputs: object) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    model: Any = torch.nn.Sequential(Net(), torch.nn.ReLU(), torch.nn.Linear(2, 1))
+    optimizer = sgd(model)
+    if how == "anew":
+        model = torch.compile(model, backend=backend)
+    else:
+        (model if how == "in place" else model[0]).compile(backend=backend)
+    for _ in range(3):
+        model(torch.ones(8, 4)).sum().backward()
+        optimizer.step()
+    assert len(graphs) == 1
+    assert len(watch.steps) == 3
 
 
 def test_an_opponent_that_is_frozen_for_now_is_trained(watch: Watch) -> None:
@@ -113,7 +224,7 @@ def test_an_opponent_that_is_frozen_for_now_is_trained(watch: Watch) -> None:
     opponent(generator(torch.ones(8, 4))).sum().backward()
     optimizers[0].step()
     assert watch.training.roots == [generator, opponent]
-    assert not watch.training.is_looked_through(opponent)
+    assert not watch.training.is_helper(opponent)
 
 
 def test_a_judge_may_be_trained_later(watch: Watch) -> None:
@@ -121,9 +232,9 @@ def test_a_judge_may_be_trained_later(watch: Watch) -> None:
     optimizer = sgd(model)
     judge(model(torch.ones(8, 4))).sum().backward()
     optimizer.step()
-    assert watch.training.is_looked_through(judge)
+    assert watch.training.is_helper(judge)
     later = sgd(judge)
-    assert not watch.training.is_looked_through(judge)
+    assert not watch.training.is_helper(judge)
     assert describe_root(torch, judge, watch.training.owned()).trained
     del later
 

@@ -1,5 +1,5 @@
-"""Pictures are enlarged, and compared with the real ones through a frozen network that stays in training mode;
-an evaluation after each epoch looks through it, too.
+"""Pictures are enlarged, and compared with the real ones through a frozen network, which stays in training
+mode; an evaluation after each epoch looks through it, too.
 """
 
 import torch
@@ -25,7 +25,7 @@ class Features(nn.Module):
 
 def distance(features, made, real):
     made, real = features(made), features(real)
-    return sum(F.mse_loss(one, other) for one, other in zip(made, real))
+    return sum(F.mse_loss(one, other) for one, other in zip(made, real, strict=True))
 
 
 def main():

@@ -168,7 +168,9 @@ class ThisRank:
         if self.training.torch.is_grad_enabled():
             self._pass_begins(root, args, kwargs)
             return call(*args, **kwargs)
-        return call(*args, **kwargs) if root.training else self._evaluate(root, call, args, kwargs)
+        if root.training or self.training.is_helper(root):
+            return call(*args, **kwargs)
+        return self._evaluate(root, call, args, kwargs)
 
     def _pass_begins(self, root: torch.nn.Module, args: Args, kwargs: Kwargs) -> None:
         if id(root) not in self._met:

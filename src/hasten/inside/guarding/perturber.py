@@ -6,7 +6,7 @@ import math
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from ..internals.modules import compiled_call, has_parts, own_parameters
+from ..internals.modules import calls_compiled, has_parts, own_parameters
 from ..internals.other_functions import is_transformed
 from ..random_state import another_seed, seed_generators
 from ..seams import Args, Call, Kwargs
@@ -26,7 +26,7 @@ _DRAWN_BEFORE = 1_000_003  # numbers; prime, so that tensors of usual sizes get 
 class Perturber:
     """Multiplies by 1 + ``relative`` times a standard normal number what a lower precision would round.
 
-    That is each entry of: the weights that layers multiply with, during a root's forward pass
+    That is each entry of: the weights that layers multiply with, during a root's forward pass in a step
     (``NoisyWeights``); the outputs of every layer, and the gradients with respect to them; and the gradients
     that an optimizer's step reads. Layers are modules without children or with their own parameters. A
     root in which torch.compile has compiled anything is one layer, whose weights stay as they are.
@@ -61,9 +61,9 @@ class Perturber:
             return call(*args, **kwargs)
         if self._redraw:
             self._draw()
-        if not torch.is_grad_enabled():
+        if not (torch.is_grad_enabled() or self._training.teaches(root)):
             return call(*args, **kwargs)
-        if any(map(_is_compiled, root.modules())):  # a hook on all modules would be compiled, with a warning
+        if any(map(calls_compiled, root.modules())):  # a hook on all would be compiled, with a warning
             return map_tensors(torch, call(*args, **kwargs), self._rounded)
         from torch.nn.modules.module import register_module_forward_hook
 
@@ -178,9 +178,3 @@ def _is_large(parameter: Tensor) -> bool:
 
 def _is_layer(module: Module) -> bool:
     return not has_parts(module) or any(value is not None for value in own_parameters(module).values())
-
-
-def _is_compiled(module: Module) -> bool:
-    call = compiled_call(module)
-    by_script = getattr(call, "compiled_by_script", call)  # our own slot may wrap it
-    return by_script is not None or type(module).__name__ == "OptimizedModule"

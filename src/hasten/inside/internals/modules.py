@@ -129,6 +129,13 @@ def is_compiled(module: Module) -> bool:
     return hasattr(module, "_orig_mod")
 
 
+def calls_compiled(module: Module) -> bool:
+    """Whether a call of it runs what ``torch.compile`` has made of it, in place too."""
+    call = compiled_call(module)
+    by_script = getattr(call, "compiled_by_script", call)  # our own slot may wrap it
+    return by_script is not None or is_compiled(module)
+
+
 def batch_norm_kind(torch: ModuleType) -> type[_BatchNorm]:
     """The base class of all kinds of batch norm, of any number of dimensions."""
     kind: type[_BatchNorm] = torch.nn.modules.batchnorm._BatchNorm

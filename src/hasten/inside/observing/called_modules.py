@@ -1,4 +1,4 @@
-"""Every call of a module that no other one makes, and that records gradients."""
+"""Every call of a module that no other one makes."""
 
 from __future__ import annotations
 
@@ -15,17 +15,26 @@ if TYPE_CHECKING:
 
 
 def watch_calls(
-    training: Training, observer: Observer, called: Callable[[Module, object], None]
+    training: Training,
+    observer: Observer,
+    called: Callable[[Module, object], None],
+    called_without_gradients: Callable[[Module], None],
 ) -> Callable[[], None]:
-    """``called`` gets the module and what it is given, until the result is called."""
-    torch, replace = training.torch, training.seams.replace
-    is_grad_enabled, consider = torch.is_grad_enabled, training.seams.watching(called)
+    """``called`` gets the module and what it is given, until the result is called; the other one gets the
+    module of a call that records no gradients.
+    """
+    torch, replace, watching = training.torch, training.seams.replace, training.seams.watching
+    is_grad_enabled = torch.is_grad_enabled
+    consider, consider_other = watching(called), watching(called_without_gradients)
 
     def looking(original: Call) -> Call:
         # torch's profiler reads ``self`` from this function's frames, and crashes without it
         def __call__(self: Module, *args: object, **kwargs: object) -> object:
-            if not (observer.in_forward or observer.in_backward) and is_grad_enabled():
-                consider(self, (args, kwargs))
+            if not (observer.in_forward or observer.in_backward):
+                if is_grad_enabled():
+                    consider(self, (args, kwargs))
+                else:
+                    consider_other(self)
             return original(self, *args, **kwargs)
 
         return __call__

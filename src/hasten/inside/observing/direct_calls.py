@@ -63,8 +63,18 @@ class DirectCalls:
     def stepped(self, serial: int) -> None:
         self._without_step.discard(serial)
         if self._without_step.isdisjoint(number for number, _ in self._training.numbered_optimizers()):
-            for kind in self._undo.keys() - self._called:
-                self._undo.pop(kind)()
+            self._watch_only_called()
+
+    def _watch_only_called(self) -> None:
+        for kind in self._undo.keys() - self._called:
+            self._undo.pop(kind)()
+
+    def rest(self) -> None:
+        """Watch no further calls: something is about to be compiled, with what is in the place of ``forward``
+        now, and would have to be compiled again.
+        """
+        self._looks = _MOST_LOOKS
+        self._watch_only_called()
 
     def _watch(self, kind: type) -> None:
         before = vars(kind).get("forward")

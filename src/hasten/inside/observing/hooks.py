@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..internals.modules import put_call
+from ..internals.modules import calls_compiled, put_call
 from ..process.forked_children import spare_cuda_objects
 from ..seams import Call
 from ..training import Training
@@ -18,7 +18,7 @@ from .gpu_pace import Pace
 from .gpu_phases import Marks
 from .loaders import Loaders
 from .observer import Observer, clock
-from .obstacles import called_directly, obstacle_at, wraps_for_ranks
+from .obstacles import called_directly, may_help, obstacle_at, wraps_for_ranks
 from .operators import OperatorsSeen
 from .padding import PaddingSeen
 from .passing import PassingRoots
@@ -61,7 +61,7 @@ class Hooks:
         self.before_samples: list[Callable[[], None]] = []  # a loader is about to make some
         self._stop_discovery: Callable[[], None] | None = None
         self._trains = False  # whether any backward pass was seen
-        self._updated = False  # whether there was a step since the latest optimizer came
+        self._updated = False  # whether there was a step since the latest optimizer came, or a compiled model
         self._obstacles: list[str] = []  # found where a root was
         self._uncalled: dict[int, set[int]] = {}  # serial of an optimizer -> ids of its parameters
         self._passing = PassingRoots()
@@ -108,9 +108,7 @@ class Hooks:
 
     # ---- roots
     def _discover_roots(self) -> None:
-        """Watch every module call until each parameter of the optimizers belongs to a known root, and one of
-        them has stepped: a loss may look at the model's outputs through others.
-        """
+        """Watch every module call until all parameters of optimizers belong to known roots, and one steps."""
         before, self._uncalled = self._uncalled, {}  # drops those that are gone
         for serial, optimizer in self._training.numbered_optimizers():
             found = before.get(serial)
@@ -119,7 +117,9 @@ class Hooks:
             self._uncalled[serial] = found
         if self._stop_discovery is not None:
             return
-        self._stop_discovery = watch_calls(self._training, self._observer, self._consider)
+        self._stop_discovery = watch_calls(
+            self._training, self._observer, self._consider, self._consider_teacher
+        )
 
     @property
     def _begun(self) -> bool:
@@ -163,24 +163,45 @@ class Hooks:
         mine = {id(p) for p in module.parameters() if p.requires_grad}
         known = any(module is root for root in training.roots)
         trained = mine & owned if owned else mine
-        if not known and (trained or training.leads_to(given)):
-            if not self._begun:  # its parts may have been tried out; those that are trained are called again
-                held = {id(p) for p in module.parameters()}
-                self._forget([r for r in training.roots if held.issuperset(map(id, r.parameters()))])
-            training.add_root(module, bool(owned) and not trained)  # before the slot, which only roots lose
-            self._passing.came(module, trained)
-            obstacle = obstacle_at(training.torch, module)
-            if obstacle:
-                training.obstacles[obstacle] = None
-                self._obstacles.append(obstacle)
-            else:
-                put_call(module, ForwardSlot(module, training, self._observer, self.loaders, self.padding))
-            gpus = {p.device for root in training.roots for p in root.parameters() if p.device.type == "cuda"}
-            if gpus and self._timed:
-                self._observer.keep_pace = Pace(training.torch.cuda, gpus)
-                if self._closely:
-                    self._observer.marks = Marks(training.torch.cuda, min(gpus, key=str))
-            self._on_root()
+        if known or not (trained or training.leads_to(given)):
+            return
+        helps = not trained and any(map(training.is_trained, training.roots))
+        if helps and not may_help(training.torch, module):
+            return
+        if not self._begun:  # its parts may have been tried out; those that are trained are called again
+            held = {id(p) for p in module.parameters()}
+            self._forget([r for r in training.roots if held.issuperset(map(id, r.parameters()))])
+        self._add_root(module, trained, helps)
+        if any(map(calls_compiled, module.modules())):  # in this call: what is watched would be compiled, too
+            self._updated = True
+            self._direct.rest()
+
+    def _consider_teacher(self, module: Module) -> None:
+        """It is called without gradients before the first step has ended, and is not trained itself."""
+        training = self._training
+        parameters, owned = {id(p) for p in module.parameters()}, training.owned()
+        if self._updated or not owned or not parameters or parameters & owned:
+            return
+        known = has_slot(module) or module in self._passing
+        if not known and not training.in_eval() and may_help(training.torch, module):
+            self._add_root(module, set(), helps=True)
+
+    def _add_root(self, module: Module, trained: set[int], helps: bool) -> None:
+        training = self._training
+        training.add_root(module, helps)  # before its slot is put in, which is taken out of roots alone
+        self._passing.came(module, trained)
+        obstacle = obstacle_at(training.torch, module)
+        if obstacle:
+            training.obstacles[obstacle] = None
+            self._obstacles.append(obstacle)
+        else:
+            put_call(module, ForwardSlot(module, training, self._observer, self.loaders, self.padding))
+        gpus = {p.device for root in training.roots for p in root.parameters() if p.device.type == "cuda"}
+        if gpus and self._timed:
+            self._observer.keep_pace = Pace(training.torch.cuda, gpus)
+            if self._closely:
+                self._observer.marks = Marks(training.torch.cuda, min(gpus, key=str))
+        self._on_root()
 
     def _forget_roots(self) -> None:
         """A script may try out parts of its model before it has an optimizer, as a whole or layer by layer:

@@ -6,7 +6,7 @@ import sys
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, TypeGuard
 
-from ..internals.modules import file_of_calls
+from ..internals.modules import calls_compiled, file_of_calls
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -26,6 +26,15 @@ def obstacle_at(torch: ModuleType, module: Module) -> str:
     if outer is not None:
         return calls_forward(type(outer).__name__, where)
     return ""
+
+
+def may_help(torch: ModuleType, module: Module) -> bool:
+    """Whether a module that is not trained can be followed where it takes part in the steps of others, and
+    computes in their usual precision. Otherwise it is left as it is.
+    """
+    if any(p.dtype != torch.float32 for p in module.parameters()):
+        return False
+    return not (any(map(calls_compiled, module.modules())) or obstacle_at(torch, module))
 
 
 def calls_forward(kind: str, where: str) -> str:

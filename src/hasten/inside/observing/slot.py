@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..internals.call_slot import CallSlot
 from ..internals.modules import compiled_call, plain_call, put_call
-from ..seams import Call
+from ..seams import Args, Call, Kwargs
 from ..training import Training
 from .batches import observations_in
 from .loaders import Loaders
@@ -31,7 +31,6 @@ class ForwardSlot(CallSlot):
         torch = training.torch
         self._tracing, self._exporting = torch.jit.is_tracing, torch.compiler.is_exporting  # 0.1 us together
         self.compiled_by_script = _scripts_own(compiled_call(root))
-        self._teaches, self._told_of = False, (0, 0)  # result of ``_is_teacher``, and for which optimizers
         self._time_first = any(getattr(module, "batch_first", True) is False for module in root.modules())
 
     def __call__(self, *args: object, **kwargs: object) -> object:
@@ -45,6 +44,8 @@ class ForwardSlot(CallSlot):
         if observer.in_forward or training.seams.given_up or self._tracing() or self._exporting():
             return call(*args, **kwargs)
         began, recording, output = 0.0, training.torch.is_grad_enabled(), None
+        if not recording and training.is_helper(root):
+            return self._help(root, call, args, kwargs)
         try:
             if recording:
                 self._loaders.batch_went_in(root.training)
@@ -52,7 +53,7 @@ class ForwardSlot(CallSlot):
                     training.before_passes()
             if not recording:
                 training.modes_without_gradients.add(root.training)
-            elif not (root.training or self._is_teacher(root)):
+            elif not (root.training or training.is_untrained(root)):
                 training.records_evaluations = True
             if recording and self._padding.wants_more:
                 self._padding.look((args, kwargs))
@@ -69,7 +70,7 @@ class ForwardSlot(CallSlot):
         finally:
             if not training.seams.given_up:
                 try:
-                    mode = root.training or self._is_teacher(root)
+                    mode = root.training or training.is_untrained(root)
                     observations = 0 if recording or mode else observations_in((args, kwargs))
                     observer.forward_ends(began, recording, mode, observations, id(root))
                     if recording and observer.counts_inputs and output is not None:
@@ -77,14 +78,13 @@ class ForwardSlot(CallSlot):
                 except Exception as error:
                     training.seams.give_up(error)
 
-    def _is_teacher(self, root: Module) -> bool:
-        """Whether others are trained and this one no longer is: then its pass in eval mode belongs to their
-        steps.
-        """
-        now = self._training.parts_added, len(self._training.optimizers)
-        if self._told_of != now:
-            self._teaches, self._told_of = not self._training.is_trained(root), now
-        return self._teaches
+    def _help(self, root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
+        """A pass of a helper that records no gradients. Its time counts as that of the loop's own code."""
+        self._observer.in_forward = True
+        try:
+            return self._training.forward(root, call, args, kwargs)
+        finally:
+            self._observer.in_forward = False
 
 
 def _whole(training: Training, root: Module, call: Call) -> Call:

@@ -1,5 +1,8 @@
 """The forward pass in bfloat16 by autocast; its outputs return in float32, so the loss is as written.
 
+In a step, so do the passes of networks that are not trained: a teacher's, or one's that the loss looks
+through.
+
 It helps if large products and convolutions take most of a step, on processors and GPUs with bfloat16
 instructions. It hurts small layers, whose casts cost more than the products save; without the instructions it
 is emulated, which is slow.

@@ -77,7 +77,7 @@ class EvaluationBf16(Technique):
         on_gpu = device is not None and device.type == "cuda"
         if on_gpu and not torch.cuda.is_bf16_supported(including_emulation=False):
             raise NotApplicable("this GPU has no bfloat16 arithmetic: it came with Ampere")
-        self._evaluations = LoweredEvaluations(torch, torch.bfloat16)
+        self._evaluations = LoweredEvaluations(torch, torch.bfloat16, training.teaches)
         training.wrap_inside(self.name, self._evaluations)
         training.evaluation_departures[self.name] = self._evaluations.departure
         allow_arrays(training, torch.bfloat16, self.name)

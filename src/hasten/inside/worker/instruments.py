@@ -195,11 +195,11 @@ class Instruments:
 
     def _trained_roots(self) -> list[Module]:
         """Before there is an optimizer, a called module may look like a root although it is not trained, such
-        as a copy with averaged weights. It has neither an optimizer nor gradients, nor leads to what has.
+        as a copy with averaged weights. It has neither an optimizer nor gradients, and is no helper.
         """
         owned, roots = self._owned | self.training.owned(), self.training.roots
         seen = {id(r) for r in roots if any(id(p) in owned or p.grad is not None for p in r.parameters())}
-        seen |= {id(root) for root in roots if self.training.is_looked_through(root)}
+        seen |= {id(root) for root in roots if self.training.is_helper(root)}
         return without_parts([root for root in roots if id(root) in seen] or roots)
 
     def _describe_root(self, root: Module) -> Root:

@@ -10,7 +10,7 @@ nothing behind.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, is_dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -43,13 +43,18 @@ Given = tuple[Args, Kwargs]
 
 class LoweredEvaluations:
     """Lowers passes that record no gradients, with all modules in eval mode, unless the script uses autocast
-    itself. Outputs are float32 again. ``passes`` counts lowered passes, ``compared`` the comparisons;
-    ``farthest``: the largest relative difference in any of them.
+    itself, or ``teaches`` says that a model's are part of steps. Outputs are float32 again.
+
+    ``passes`` counts lowered passes, ``compared`` the comparisons; ``farthest``: the largest relative
+    difference in any of them.
     """
 
-    def __init__(self, torch: ModuleType, reduced: DType) -> None:
+    def __init__(
+        self, torch: ModuleType, reduced: DType, teaches: Callable[[Module], bool] = lambda root: False
+    ) -> None:
         self._torch = torch
         self._reduced = reduced
+        self._teaches = teaches
         self._known: Living[_Known] = Living(self._gone)
         self._ended_lowered = False  # of models that are gone: whether one's passes were lowered to its end
         self._why_not_gone: dict[str, None] = {}  # of these: why some were left alone
@@ -107,6 +112,7 @@ class LoweredEvaluations:
         """A pass may write to objects that it gets, and hooks would see different numbers."""
         return not (
             self._torch.is_autocast_enabled(_device_of(root))
+            or self._teaches(root)
             or any(part.training or has_hooks(part) for part in root.modules())
             or _opaque(self._torch, given)
         )

@@ -52,15 +52,17 @@ def our_autocast(torch: ModuleType, device: str, reduced: DType) -> AbstractCont
 
 
 class LoweredForward:
-    """Runs the forward passes that record gradients under autocast, unless the script uses autocast itself;
-    outputs come back in float32. ``calls`` counts them. ``lowered`` counts the tensors of type ``reduced``
-    that autograd saves in the first one of each module, until there are some: the proof that something was
-    computed in it; if hooks cannot see what it saves, those that the module returns. A module that weighs
-    losses computes nothing in it, and may come first.
+    """Runs the forward passes of steps under autocast, unless the script uses autocast itself: those that
+    record gradients, and a teacher's. Outputs come back in float32. ``calls`` counts them. ``lowered`` counts
+    the tensors of type ``reduced`` that autograd saves in the first one of each module, until there are some:
+    the proof that something was computed in it; if hooks cannot see what it saves, those that the module
+    returns. A module that weighs losses computes nothing in it, and may come first.
 
     Float32 takes the place of what modules keep, too; a module that returns an object of a class that cannot
     be looked into is left alone.
     """
+
+    _training: Training  # that it is installed in
 
     def __init__(self, torch: ModuleType, reduced: DType) -> None:
         self._torch = torch
@@ -73,6 +75,7 @@ class LoweredForward:
         self._kept_tensors = KeptTensors(torch, reduced)
 
     def install(self, training: Training, name: str) -> None:
+        self._training = training
         training.forward_wrappers[name] = self
         training.after_updates[name] = self._stepped
         if self._reduced == self._torch.bfloat16:
@@ -86,9 +89,8 @@ class LoweredForward:
     def __call__(self, root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
         torch = self._torch
         device = next(root.parameters()).device.type
-        if not torch.is_grad_enabled() or torch.is_autocast_enabled(device) or _is_looked_into(root):
-            return call(*args, **kwargs)
-        if root in self._alone:
+        of_step = torch.is_grad_enabled() or self._training.teaches(root)
+        if not of_step or torch.is_autocast_enabled(device) or _is_looked_into(root) or root in self._alone:
             return call(*args, **kwargs)
         looked_at = self._kept_tensors.before(root)
         with ExitStack() as stack:
