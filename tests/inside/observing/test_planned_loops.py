@@ -776,6 +776,25 @@ def test_what_may_end_a_pass(tmp_path: Path, test: str) -> None:
     assert found[0][-1] == CUT
 
 
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("test", ["epoch > 2 and number > 3", "not epoch < 2"])
+def test_an_epochs_number_is_no_option(tmp_path: Path, test: str) -> None:
+    """What does not hold in the first epoch may in a later one."""
+    source = f"""
+        def train(epoch):
+            for number, batch in enumerate(loader):
+                step()
+                if {test}:
+                    break
+
+        for epoch in range(4):
+            train(epoch)
+    """
+    found = seen(tmp_path, source)
+    assert len(found) < 24
+    assert found[0][-1] == CUT
+
+
 @pytest.mark.parametrize("around", ["while steps < 10", "for epoch in range(4)"])
 def test_an_option_that_was_not_given_ends_no_count(tmp_path: Path, around: str) -> None:
     """The turns that a script counts are read the same way."""
@@ -826,7 +845,7 @@ def test_a_loader_that_a_library_wraps(tmp_path: Path, module: str, name: str) -
 
 def test_a_limit_that_is_none_in_this_run(tmp_path: Path) -> None:
     around = seen(tmp_path, LIMITED.format(test="most > 0 and steps >= most", most=-1))
-    assert around[-1] == [Loop(4, 3, sure=False), LOADER]
+    assert around[-1] == [Loop(4, 3, early=True), LOADER]
 
 
 @pytest.mark.attack("truth")

@@ -49,33 +49,38 @@ def holds(test: ast.expr, names: Names) -> bool:
     return bool(found)
 
 
-def switched_off(loop: ast.AST, changing: Set[str], names: Names) -> Iterator[ast.If]:
+def switched_off(loop: ast.AST, changing: Set[str], names: Names, unsteady: Set[str]) -> Iterator[ast.If]:
     """Statements within it that do nothing in this run, as they ask for an option that was not given:
     ``if args.dry_run``, ``if args.most is not None and loss > args.most``. ``changing``: what may be set
-    meanwhile. What else does not hold now may do later.
+    meanwhile; ``unsteady``: names that may mean something else the next time, as a function's number of the
+    epoch. What else does not hold now may do later.
     """
     for one in ast.walk(loop):
         if isinstance(one, ast.If) and not one.orelse:
             parts = parts_of(one.test, ast.And)
             of_run = [part for part in parts if not used_in((part,)) & changing]
-            if any(_is_off(part, names, alone=len(parts) == 1) for part in of_run):
+            if any(_is_off(part, names, unsteady, alone=len(parts) == 1) for part in of_run):
                 yield one
 
 
-def _is_off(part: ast.expr, names: Names, alone: bool) -> bool:
-    """``alone``: it is the whole condition, which then has to be of options only."""
+def _is_off(part: ast.expr, names: Names, unsteady: Set[str], alone: bool) -> bool:
+    """``alone``: it is the whole condition, which then has to be of options only, or a flag."""
+    flag = part.operand if isinstance(part, ast.UnaryOp) else part
     is_given = isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.IsNot)
     try:
-        return ((is_given and not alone) or _is_option(part, names)) and not holds(part, names)
+        option = isinstance(flag, ast.Name) or _is_option(part, names, unsteady)
+        return ((is_given and not alone) or option) and not holds(part, names)
     except Unread:
         return False
 
 
-def _is_option(part: ast.expr, names: Names) -> bool:
-    """Whether it is made of constants, variables and options of the command line alone."""
+def _is_option(part: ast.expr, names: Names, unsteady: Set[str]) -> bool:
+    """Whether it is made of constants, steady variables and options of the command line alone."""
     if isinstance(part, ast.Attribute):
         return type(value(part.value, names)) is Namespace
+    if isinstance(part, ast.Name):
+        return part.id not in unsteady
     inner = [one for one in ast.iter_child_nodes(part) if isinstance(one, ast.expr)]
-    return isinstance(part, (ast.Constant, ast.Name, ast.UnaryOp, ast.Compare)) and all(
-        _is_option(one, names) for one in inner
+    return isinstance(part, (ast.Constant, ast.UnaryOp, ast.Compare)) and all(
+        _is_option(one, names, unsteady) for one in inner
     )

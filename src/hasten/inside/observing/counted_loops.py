@@ -118,7 +118,8 @@ def ends_early(
     """Whether it may be left within a turn in this run, by anything ``but`` these statements. ``around``:
     the loops around it.
     """
-    off = switched_off(loop, stored_in(around[0] if around else loop), within.names)
+    changing = stored_in(around[0] if around else loop)
+    off = switched_off(loop, changing, within.names, within.unsteady)
     return is_left_early(loop, but=[*but, *off])
 
 

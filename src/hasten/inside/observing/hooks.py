@@ -179,10 +179,9 @@ class Hooks:
     def _consider_teacher(self, module: Module) -> None:
         """It is called without gradients before the first step has ended, and is not trained itself."""
         training = self._training
-        parameters, owned = {id(p) for p in module.parameters()}, training.owned()
-        if self._updated or not owned or not parameters or parameters & owned:
+        if self._updated or not training.has_optimizers or not training.is_untrained(module):
             return
-        known = has_slot(module) or module in self._passing
+        known = has_slot(module) or module in self._passing or next(module.parameters(), None) is None
         if not known and not training.in_eval() and may_help(training.torch, module):
             self._add_root(module, set(), helps=True)
 
