@@ -105,9 +105,12 @@ def test_a_network_that_judges_what_another_makes_is_a_root(watch: Watch, frozen
     assert describe_root(torch, judge, training.owned()).trained == 0
 
 
-def test_a_teacher_is_a_root(watch: Watch) -> None:
-    """Its passes record no gradients, and are neither a student's nor an evaluation."""
-    teacher, student = Net().eval(), Net()
+@pytest.mark.parametrize("mode", [False, True])
+def test_a_teacher_is_a_root(watch: Watch, mode: bool) -> None:
+    """Its passes record no gradients, and are neither a student's nor an evaluation. A script may leave it in
+    training mode.
+    """
+    teacher, student = Net().train(mode), Net()
     optimizer, training = sgd(student), watch.training
     for _ in range(3):
         with torch.no_grad():
@@ -139,12 +142,14 @@ def test_a_teacher_that_was_trained_before_still_teaches(watch: Watch) -> None:
 
 @pytest.mark.attack("truth")
 def test_what_is_called_without_gradients_and_does_not_teach(watch: Watch) -> None:
-    model, average, other = Net(), Net(), Net()
+    model, average, other = Net(), Net(), Net().requires_grad_(False)
     training = watch.training
     with torch.no_grad():
         other(torch.ones(8, 4))  # there is nothing to train yet
+        assert training.roots == []
         optimizer = sgd(model)
         model(torch.ones(8, 4))  # before it is trained
+        (layer := torch.nn.ReLU())(torch.ones(8, 4))  # has nothing of its own
     assert training.roots == []
     train(model, optimizer)
     with torch.no_grad():
@@ -155,7 +160,33 @@ def test_what_is_called_without_gradients_and_does_not_teach(watch: Watch) -> No
     with torch.no_grad():
         average(torch.ones(8, 4))  # an evaluation
     assert training.roots == [model]
-    del another
+    del another, layer
+
+
+@pytest.mark.attack("truth")
+def test_an_average_that_is_called_late_does_not_teach(watch: Watch) -> None:
+    """Modules are still watched, as one that an optimizer has was not called."""
+    model, average, uncalled = Net(), Net(), Net()
+    train(model, optimizer := sgd(model, uncalled))
+    assert watch.looking
+    with torch.no_grad():
+        average(torch.ones(8, 4))
+    assert watch.training.roots == [model]
+    del optimizer
+
+
+def test_the_teacher_of_a_later_training_is_found(watch: Watch) -> None:
+    first, teacher, student = Net(), Net(), Net()
+    train(first, sgd(first))
+    optimizer = sgd(student)
+    with torch.no_grad():
+        teacher(torch.ones(8, 4))
+    train(student, optimizer)
+    assert watch.training.roots == [first, teacher, student]
+    judge, model = Net().requires_grad_(False), torch.nn.Linear(4, 4)
+    optimizer = sgd(model)
+    judge(model(torch.ones(8, 4))).sum().backward()
+    assert watch.training.roots[3:] == [model, judge]
 
 
 @pytest.mark.parametrize("kind", ["half", "script", "compile"])

@@ -813,6 +813,46 @@ def test_an_option_that_was_not_given_ends_no_count(tmp_path: Path, around: str)
     assert planned_steps(found[8], 9, 6, 1) == 10
 
 
+def test_a_flag_that_a_function_gets_ends_no_pass(tmp_path: Path) -> None:
+    source = """
+        def train(trying):
+            for number, batch in enumerate(loader):
+                step()
+                if number % 2 == 0:
+                    if trying:
+                        break
+
+        for epoch in range(3):
+            train(False)
+    """
+    assert seen(tmp_path, source)[0] == [Loop(3, 0), LOADER]
+
+
+def test_an_option_ends_no_count_within_others(tmp_path: Path) -> None:
+    within = """
+        for fold in range(3):
+            steps = 0
+            while steps < 10:
+                step()
+                steps += 1
+                if args.dry_run and steps > 3:
+                    break
+    """
+    assert seen(tmp_path, within, args=OPTIONS)[0][-1] == Loop(10, 0)
+    around = """
+        steps = 0
+        while steps < 10:
+            for batch in loader:
+                step()
+                steps += 1
+                if steps >= 10:
+                    break
+            if args.dry_run and steps > 3:
+                break
+    """
+    assert planned_steps(seen(tmp_path, around, args=OPTIONS)[8], 9, 6, 1) == 10
+
+
 @pytest.mark.attack("truth")
 def test_an_early_stop_that_waits(tmp_path: Path) -> None:
     """What another function counts, or finds, does not hold yet."""
