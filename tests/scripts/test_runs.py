@@ -274,3 +274,12 @@ def test_a_script_that_ends_while_it_is_watched_on_is_as_long_as_that(tmp_path: 
         observation, rhythm = observe(trials, steps=8, warmup_steps=2, on=WatchOn(whole=True))
     assert rhythm.steps_in_all == 160
     assert observation.rest is not None
+
+
+def test_a_network_that_a_loss_looks_through_is_seen_and_not_trained(tmp_path: Path) -> None:
+    """An evaluation looks through it, too, and is one."""
+    seen = watched("perceptual_loss", tmp_path / "work", WatchOn(), steps=25)
+    assert [root.name.rsplit(".", 1)[-1] for root in seen.roots] == ["Sequential", "Features"]
+    assert [bool(root.trained) for root in seen.roots] == [True, False]
+    assert seen.run is not None
+    assert seen.run.part("evaluation").count == 2
