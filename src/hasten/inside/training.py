@@ -96,13 +96,16 @@ class Training:
         """The trained modules that are alive, and the helpers, in order of their first forward pass."""
         return [root for ref in list(self._roots.values()) if (root := ref()) is not None]
 
+    def trained_roots(self) -> list[Module]:
+        """Those that an optimizer trains that is alive; where none is alive, that may be trained."""
+        return [root for root in self.roots if not self.is_untrained(root)]
+
     def in_eval(self) -> bool:
-        """Whether there are roots, and all of them are in eval mode. The mode of helpers, which a script may
-        never change, says nothing unless there are no others.
+        """Whether there are roots, and all of them are in eval mode. The mode of those that are not trained,
+        which a script may never change, says nothing unless there are no others.
         """
-        roots = self.roots
-        trained = [root for root in roots if not self.is_helper(root)] or roots
-        return bool(roots) and not any(root.training for root in trained)
+        roots = self.trained_roots() or self.roots
+        return bool(roots) and not any(root.training for root in roots)
 
     @property
     def optimizers(self) -> list[Optimizer]:
@@ -141,9 +144,7 @@ class Training:
         """Whether a pass of it that records no gradients is part of a step of others: it is not trained, and
         one that is trained is in training mode.
         """
-        if not self.is_untrained(root):
-            return False
-        return any(other.training and not self.is_untrained(other) for other in self.roots)
+        return self.is_untrained(root) and any(other.training for other in self.trained_roots())
 
     def came_since(self, roots: int, optimizers: int) -> tuple[list[Module], list[Optimizer]]:
         """The living ones that appeared after this many others."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -415,3 +416,13 @@ def test_a_model_is_known_again_whatever_the_threads() -> None:
     finally:
         torch.set_num_threads(before)
     assert len(found) == 1
+
+
+def test_a_helper_is_asked_by_each_rank_alone() -> None:
+    """A teacher in eval mode is no evaluation, of which ranks would tell each other."""
+    helper, model = torch.nn.Linear(1, 1).eval(), torch.nn.Linear(1, 1).eval()
+    training = SimpleNamespace(torch=torch, plays_back=bool, is_helper=lambda root: root is helper)
+    rank: Any = SimpleNamespace(training=training, _evaluate=lambda *_: "shared")
+    with torch.no_grad():
+        found = [ThisRank._forward(rank, one, lambda: "alone", (), {}) for one in (helper, model)]
+    assert found == ["alone", "shared"]

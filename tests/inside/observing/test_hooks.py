@@ -282,6 +282,8 @@ def test_a_judge_whose_mode_never_changes_does_not_hide_an_evaluation(watch: Wat
     gc.collect()
     assert training.roots == [judge]
     assert not training.in_eval()
+    judge.eval()
+    assert training.in_eval(), "there is no other"
 
 
 def test_a_backbone_that_trains_in_evaluation_mode_is_not_evaluated(watch: Watch) -> None:

@@ -715,6 +715,15 @@ def test_an_early_stop_that_was_not_asked_for(tmp_path: Path, most: float | None
 
 
 OPTIONS = argparse.Namespace(dry_run=False, most=-1, limit=None)
+LEFT_WHERE_IT_LOGS = """
+    for epoch in range(3):
+        for number, batch in enumerate(loader):
+            step()
+            if number % 5 == 4:
+                if {test}:
+                    break
+                found = bool(number)
+"""
 
 
 @pytest.mark.parametrize(
@@ -731,16 +740,7 @@ OPTIONS = argparse.Namespace(dry_run=False, most=-1, limit=None)
 )
 def test_an_option_that_was_not_given_ends_no_pass(tmp_path: Path, test: str) -> None:
     """As in many examples, where the log is written: ``if args.dry_run: break``."""
-    source = f"""
-        for epoch in range(3):
-            for number, batch in enumerate(loader):
-                step()
-                if number % 2 == 0:
-                    print("", end="")
-                    if {test}:
-                        break
-    """
-    found = seen(tmp_path, source, args=OPTIONS, trying=False, most=-1)
+    found = seen(tmp_path, LEFT_WHERE_IT_LOGS.format(test=test), args=OPTIONS, trying=False, most=-1)
     assert found[0] == [Loop(3, 0), LOADER]
     assert planned_steps(found[3], 4, 6, 0) == 18
 
@@ -761,15 +761,7 @@ def test_an_option_that_was_not_given_ends_no_pass(tmp_path: Path, test: str) ->
     ],
 )
 def test_what_may_end_a_pass(tmp_path: Path, test: str) -> None:
-    source = f"""
-        for epoch in range(3):
-            for number, batch in enumerate(loader):
-                step()
-                if number % 5 == 4:
-                    if {test}:
-                        break
-                    found = bool(number)
-    """
+    source = LEFT_WHERE_IT_LOGS.format(test=test)
     options = argparse.Namespace(dry_run=True, most=4, never=False)
     stopper = SimpleNamespace(found=None, waited=0)
     found = seen(tmp_path, source, args=options, stopper=stopper, found=False, unknown=[])

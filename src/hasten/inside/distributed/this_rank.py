@@ -163,14 +163,12 @@ class ThisRank:
 
     # ---- the model
     def _forward(self, root: torch.nn.Module, call: Call, args: Args, kwargs: Kwargs) -> object:
-        if self.training.plays_back():
-            return call(*args, **kwargs)  # what comes of it is not used
-        if self.training.torch.is_grad_enabled():
+        played = self.training.plays_back()  # what comes of it is not used
+        if self.training.torch.is_grad_enabled() and not played:
             self._pass_begins(root, args, kwargs)
-            return call(*args, **kwargs)
-        if root.training or self.training.is_helper(root):
-            return call(*args, **kwargs)
-        return self._evaluate(root, call, args, kwargs)
+        elif not (played or root.training or self.training.is_helper(root)):
+            return self._evaluate(root, call, args, kwargs)
+        return call(*args, **kwargs)
 
     def _pass_begins(self, root: torch.nn.Module, args: Args, kwargs: Kwargs) -> None:
         if id(root) not in self._met:

@@ -165,7 +165,7 @@ class Hooks:
         trained = mine & owned if owned else mine
         if known or not (trained or training.leads_to(given)):
             return
-        helps = not trained and any(map(training.is_trained, training.roots))
+        helps = not trained and bool(training.trained_roots())
         if helps and not may_help(training.torch, module):
             return
         if not self._begun:  # its parts may have been tried out; those that are trained are called again

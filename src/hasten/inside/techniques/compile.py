@@ -23,7 +23,7 @@ from ...records.operators import small_operators
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals import compiler
-from ..internals.modules import compiled_call, is_compiled, plain_call, put_call
+from ..internals.modules import calls_compiled, compiled_call, plain_call, put_call
 from ..observing.compiling import (
     BlockSlot,
     CompiledCall,
@@ -234,8 +234,7 @@ def _how(torch: ModuleType, settings: Settings) -> dict[str, Any]:
 
 def _check_roots(training: Training) -> None:
     for root in training.roots:
-        slot = compiled_call(root)
-        if is_compiled(root) or getattr(slot, "compiled_by_script", slot) is not None:
+        if calls_compiled(root):
             raise NotApplicable("the script already compiles its model")
     on_gpu = any(p.device.type == "cuda" for root in training.roots for p in root.parameters())
     if on_gpu and not compiler.has_triton():

@@ -30,7 +30,7 @@ from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ...saying import say
-from ..internals.modules import compiled_call, is_compiled
+from ..internals.modules import calls_compiled, is_compiled
 from ..observing.padding import MULTIPLE
 from ..seams import Args, Call, Kwargs
 from ..structures import tensors_of
@@ -107,8 +107,7 @@ class PadTrim(Technique):
         if training.averages_gradients or training.this_rank is not None:
             raise NotApplicable("each of several ranks would find other widths in its part of a batch")
         for root in training.roots:
-            slot = compiled_call(root)
-            if any(map(is_compiled, root.modules())) or getattr(slot, "compiled_by_script", slot) is not None:
+            if calls_compiled(root) or any(map(is_compiled, root.modules())):
                 raise NotApplicable("the script compiles its model, which would be compiled for each width")
         self._torch = training.torch
         self._multiple = int(settings.get("multiple", MULTIPLE))
