@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hasten.inside.techniques.frozen_imports import FrozenImports, with_finalizers
+from hasten.inside.observing.uses import FINALIZES
+from hasten.inside.process.finalizers import with_finalizers
+from hasten.inside.techniques.frozen_imports import FrozenImports
 from hasten.inside.techniques.gc_control import GcControl
 from hasten.inside.techniques.lazy_dynamo import LazyDynamo
 from hasten.records.plan import Plan
@@ -123,7 +125,7 @@ def test_a_file_is_named_while_something_may_be_left_to_write(tmp_path: Path) ->
 
 def test_importing_torch_leaves_nothing_that_waits_to_be_finalized(run: Run) -> None:
     run(
-        "import gc\nfrom hasten.inside.techniques.frozen_imports import with_finalizers\n"
+        "import gc\nfrom hasten.inside.process.finalizers import with_finalizers\n"
         "assert with_finalizers(gc.get_objects()) == ''"
     )
 
@@ -131,7 +133,7 @@ def test_importing_torch_leaves_nothing_that_waits_to_be_finalized(run: Run) -> 
 @pytest.mark.parametrize(
     ("before", "reason"),
     [
-        ("log = open('log.txt', 'w')", "TextIOWrapper made before torch was imported is finalized"),
+        ("log = open('log.txt', 'w')", "is finalized when it is collected: TextIOWrapper"),
         ("gc.disable()", "the script has switched the collector off"),
         ("gc.freeze()", "the script has frozen objects itself"),
     ],
@@ -169,6 +171,13 @@ def test_its_proof_counts_what_is_frozen() -> None:
     count, rest = evidence.split(" ", 1)
     assert int(count) > 50_000
     assert rest == "objects are left out of garbage collections"
+
+
+def test_a_script_with_something_to_finalize_is_not_tried() -> None:
+    """It would be refused once torch is imported, after a start."""
+    assert FrozenImports.refuse(facts()) == []
+    (reason,) = FrozenImports.refuse(facts(uses=(FINALIZES,)))
+    assert reason == "something made before torch was imported is finalized when it is collected"
 
 
 def test_without_it_the_proof_fails() -> None:

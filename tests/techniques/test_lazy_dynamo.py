@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hasten.inside.observing.uses import IMPORTS_COMPILER
 from hasten.inside.techniques.lazy_dynamo import LazyDynamo
 from hasten.records.plan import Plan
 
@@ -132,6 +133,29 @@ def test_threads_that_ask_at_once_get_one_module(run: Run) -> None:
     )
 
 
+WATCHED = """
+import sys, torch
+from hasten.inside.internals import lazy_dynamo
+asked = []
+assert lazy_dynamo.put_in_place(lambda: asked.append(1))
+"""
+
+
+def test_where_it_only_watches_an_optimizer_gets_the_real_one_at_once(run: Run) -> None:
+    run(f"{WATCHED}{TRAIN}\nassert {IMPORTED}\ntorch._dynamo.reset()\nassert not asked")
+
+
+def test_where_it_only_watches_whoever_needs_more_is_noted_once(run: Run) -> None:
+    run(
+        f"{WATCHED}torch._dynamo.config.suppress_errors\nassert {IMPORTED} and asked == [1]\n"
+        f"from torch._dynamo.utils import counters\n{TRAIN}assert asked == [1]"
+    )
+
+
+def test_a_module_of_it_is_more_than_an_optimizer_needs(run: Run) -> None:
+    run(f"{WATCHED}from torch._dynamo.utils import counters\nassert {IMPORTED} and asked == [1]")
+
+
 def test_it_cannot_stand_in_for_what_is_there(run: Run) -> None:
     run(
         "import torch._dynamo\nfrom hasten.inside.internals import lazy_dynamo\n"
@@ -160,3 +184,8 @@ def test_without_it_the_proof_fails() -> None:
 def test_a_script_that_compiles_has_no_use_for_it() -> None:
     assert LazyDynamo.refuse(facts(uses=("compile",))) == ["the script compiles its model"]
     assert LazyDynamo.refuse(facts()) == []
+
+
+def test_a_script_that_imports_the_compiler_has_no_use_for_it_either() -> None:
+    (reason,) = LazyDynamo.refuse(facts(uses=(IMPORTS_COMPILER,)))
+    assert reason == "the script, or a library it imports, imports torch._dynamo itself"

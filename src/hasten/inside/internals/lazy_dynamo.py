@@ -49,7 +49,7 @@ class _Lazy(ModuleType):
 class LazyDynamo(_Lazy):
     """Replaces ``torch._dynamo``."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_use: Callable[[], None] | None) -> None:
         super().__init__(NAME)
         found = importlib.util.find_spec(NAME)
         assert found is not None, "torch has it"
@@ -61,17 +61,20 @@ class LazyDynamo(_Lazy):
         }
         own["__path__"] = found.submodule_search_locations
         vars(self).update(own, _left_alone=[], graph_break=_nothing, disable=self._disable)
+        vars(self).update(_on_use=on_use)
 
     def _disable(self, function: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Without a compiler nothing touches torch's own functions; the marks are repeated later."""
         if is_lazy() and function is not None and kwargs == {"wrapping": False}:
-            vars(self)["_left_alone"].append(function)
-            return function
+            if vars(self)["_on_use"] is None:
+                vars(self)["_left_alone"].append(function)
+                return function
+            take_away()  # this is not what is watched for
         return self._real().disable(function, *args, **kwargs)
 
     def _real(self) -> ModuleType:
         if sys.modules.get(NAME) is self:
-            take_away()
+            _make_way()
         return importlib.import_module(NAME)
 
 
@@ -87,7 +90,7 @@ class _LazyUtils(_Lazy):
 
 
 def _real_utils() -> ModuleType:
-    take_away()
+    _make_way()
     return importlib.import_module(_UTILS)
 
 
@@ -110,7 +113,7 @@ class _Finder(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if not fullname.startswith(f"{NAME}.") or self not in sys.meta_path:
             return None
-        take_away()
+        _make_way()
         importlib.import_module(NAME)
         # otherwise Python would take its own spec, and execute it again
         found = sys.modules.pop(fullname, None)
@@ -131,11 +134,15 @@ class _Loaded(importlib.abc.Loader):
             module.__spec__ = self._spec
 
 
-def put_in_place() -> bool:
-    """Returns whether it is in place; not if the real one was imported already. Needs torch imported."""
+def put_in_place(on_use: Callable[[], None] | None = None) -> bool:
+    """Returns whether it is in place; not if the real one was imported already. Needs torch imported.
+
+    With ``on_use`` it only watches: an optimizer gets the real one at once, and ``on_use`` is called if
+    something needs more of it before any optimizer is created.
+    """
     if NAME in sys.modules:
         return is_lazy()
-    sys.modules[NAME] = vars(sys.modules["torch"])["_dynamo"] = LazyDynamo()
+    sys.modules[NAME] = vars(sys.modules["torch"])["_dynamo"] = LazyDynamo(on_use)
     sys.modules[_UTILS] = _LazyUtils()
     sys.meta_path.insert(0, _Finder())
     return True
@@ -144,6 +151,14 @@ def put_in_place() -> bool:
 def is_lazy() -> bool:
     """Whether the real one has not been imported yet."""
     return isinstance(sys.modules.get(NAME), LazyDynamo)
+
+
+def _make_way() -> None:
+    """Something needs the real one."""
+    on_use = vars(sys.modules[NAME]).get("_on_use") if is_lazy() else None
+    take_away()
+    if on_use is not None:
+        on_use()
 
 
 def take_away() -> None:

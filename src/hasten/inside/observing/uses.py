@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...records.observation import STEPS_IN_BACKWARD
-from ..internals import compiler
+from ..internals import compiler, lazy_dynamo
+from ..process.finalizers import tracked_objects, with_finalizers
 from ..seams import Call
 from ..training import Training
 
@@ -21,6 +22,8 @@ LOWERS_EVALUATIONS = "autocast without gradients"
 EVALUATES_IN_TRAINING_MODE = "training mode without gradients"
 DIFFERENTIATES_GRADIENTS = "create_graph=True"
 MAKES_LOADERS = "DataLoader"  # one was made, if not read
+IMPORTS_COMPILER = lazy_dynamo.NAME  # before an optimizer does
+FINALIZES = "finalizers"  # of objects that were made before torch was imported
 
 
 class Uses:
@@ -77,10 +80,12 @@ class Uses:
             return self._compiled_before_us
         return self._compiles_functions and compiler.is_imported() and compiler.graphs() > 0
 
-    def watch(self, training: Training) -> None:
-        """Wrap the functions of torch whose use is noted."""
+    def watch(self, training: Training, closely: bool = False) -> None:
+        """Wrap the functions of torch whose use is noted; ``closely``: also what lengthens a start."""
         self._training = training
         torch = training.torch
+        if closely:
+            self._watch_start(training)
         replace = training.seams.replace
         replace(torch.amp.autocast_mode.autocast, "__enter__", self._around_autocast)
         replace(torch.amp.GradScaler, "__init__", self._around_scaler)
@@ -93,6 +98,12 @@ class Uses:
         replace(torch.nn.utils.rnn, "pack_padded_sequence", self._noting("pack_padded_sequence"))
         for name in ("clip_grad_norm_", "clip_grad_value_", "get_total_norm"):
             replace(torch.nn.utils, name, self._noting("clipping"))
+
+    def _watch_start(self, training: Training) -> None:
+        if with_finalizers(tracked_objects()):
+            self._names[FINALIZES] = None
+        if lazy_dynamo.put_in_place(lambda: self._names.update({IMPORTS_COMPILER: None})):
+            training.seams.on_undo(lazy_dynamo.take_away)
 
     def _around_compile(self, original: Call) -> Call:
         def compile(*args: object, **kwargs: object) -> object:

@@ -18,23 +18,21 @@ Source: https://docs.python.org/3/library/gc.html#gc.freeze
 from __future__ import annotations
 
 import gc
-import io
 import os
-import socket
 import sysconfig
-from collections.abc import Callable, Iterable
-from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from collections.abc import Callable
 
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
+from ..observing.uses import FINALIZES
+from ..process.finalizers import tracked_objects, with_finalizers
 from ..seams import Call
 from ..training import NotApplicable, Training
 from .base import Technique, conflicting
 
 _freeze, _unfreeze, _get_freeze_count = gc.freeze, gc.unfreeze, gc.get_freeze_count
-_STANDARD_STREAMS = (0, 1, 2)
-_PAUSED = (GeneratorType, CoroutineType, AsyncGeneratorType)
+_WAITS = "something made before torch was imported is finalized when it is collected"
 
 
 class FrozenImports(Technique):
@@ -56,7 +54,9 @@ class FrozenImports(Technique):
     def refuse(cls, facts: Facts) -> list[str]:
         from .gc_control import GcControl  # a run does without it
 
-        return [] if GcControl.refuse(facts) else ["gc_control freezes more, and this run has much garbage"]
+        if not GcControl.refuse(facts):
+            return ["gc_control freezes more, and this run has much garbage"]
+        return [_WAITS] if FINALIZES in facts.observation.uses else []
 
     def start(self, training: Training, settings: Settings) -> None:
         if sysconfig.get_config_var("Py_GIL_DISABLED"):
@@ -65,8 +65,8 @@ class FrozenImports(Technique):
             raise NotApplicable("the script has switched the collector off")
         if _get_freeze_count():
             raise NotApplicable("the script has frozen objects itself")
-        if waits := with_finalizers(gc.get_objects()):
-            raise NotApplicable(f"{waits} made before torch was imported is finalized when it is collected")
+        if waits := with_finalizers(tracked_objects()):
+            raise NotApplicable(f"{_WAITS}: {waits}")
         _freeze()
         self._frozen = _get_freeze_count()
         seams = training.seams
@@ -111,37 +111,3 @@ class FrozenImports(Technique):
     @classmethod
     def by_hand(cls, settings: Settings) -> str:
         return "import gc\nimport torch\n\ngc.freeze()  # before anything else is made"
-
-
-def with_finalizers(objects: Iterable[object]) -> str:
-    """The kind of the first object that does something when it is collected, other than what the end of a
-    process does anyway; "" for none.
-    """
-    kinds: dict[type, bool] = {}
-    for one in objects:
-        kind = type(one)
-        if kind not in kinds:
-            kinds[kind] = hasattr(kind, "__del__")
-        if kinds[kind] and (_is_begun(one) if kind in _PAUSED else not _loses_nothing(one)):
-            return kind.__qualname__
-    return ""
-
-
-def _loses_nothing(one: object) -> bool:
-    """Sockets and unbuffered files are only closed; the standard streams are flushed by Python."""
-    if type(one) in (socket.socket, io.FileIO, io.BytesIO, io.StringIO):
-        return True
-    if type(one).__module__ != "_io":
-        return False
-    try:
-        return not one.writable() or one.fileno() in _STANDARD_STREAMS  # type: ignore[attr-defined]
-    except ValueError:  # it is closed
-        return True
-    except Exception:  # whatever the object of the script's that it writes to raises
-        return False
-
-
-def _is_begun(one: object) -> bool:
-    """Whether what follows its yield or await is to come yet, which may be a ``finally``."""
-    frames = (getattr(one, name, None) for name in ("gi_frame", "cr_frame", "ag_frame"))
-    return any(frame is not None for frame in frames)

@@ -19,6 +19,7 @@ from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals import lazy_dynamo
+from ..observing.uses import IMPORTS_COMPILER
 from ..training import NotApplicable, Training
 from .base import Technique, conflicting
 
@@ -41,6 +42,8 @@ class LazyDynamo(Technique):
         seen = facts.observation
         if "compile" in seen.uses or any(root.compiled for root in seen.roots):
             return ["the script compiles its model"]
+        if IMPORTS_COMPILER in seen.uses:
+            return [f"the script, or a library it imports, imports {lazy_dynamo.NAME} itself"]
         return []
 
     @classmethod
