@@ -26,7 +26,7 @@ test-thorough: lint  ## and what takes long and seldom finds what the others mis
 
 test-machines: $(VENV)/.with-dev  ## engines for real: torchrun, MPI and Slurm on hosts of network namespaces, as root
 	sh tests/machines/install.sh
-	$(BIN)/python -m tests.once_more -rs --durations=5 tests/machines --ignore tests/machines/test_ray.py
+	$(BIN)/python -m tests.once_more -n 2 --dist loadfile -rs --durations=5 tests/machines --ignore tests/machines/test_ray.py
 
 test-ray: $(VENV)/.with-dev  ## Ray on two such hosts, in an environment of its own (0.5 GB)
 	test -x .venv-ray/bin/python || $(PYTHON) -m venv .venv-ray

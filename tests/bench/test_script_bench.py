@@ -106,6 +106,7 @@ HOLDS = """
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="stops processes by signals")
 def test_a_script_that_holds_its_checkpoints_can_lie_channels_last(tmp_path: Path) -> None:
     with trials_for(tmp_path, HOLDS) as trials, ScriptBench(trials, RHYTHM) as bench:

@@ -21,6 +21,8 @@ from hasten.records.plan import BASELINE, Plan, Settings
 from hasten.records.trial import Proof
 from hasten.testing.workbench import Workbench, workbench
 
+from ..thorough import in_turn
+
 
 class Noting(Technique):
     """Notes what is done to it; refuses where its class is told to."""
@@ -334,13 +336,13 @@ class Raising(torch.utils.data.Dataset[Any]):
 
 @pytest.mark.attack("truth")
 @pytest.mark.parametrize(
-    "names", [("dataset_in_ram",), ("batched_fetch",), ("dataset_in_ram", "batched_fetch")]
-)
-@pytest.mark.parametrize(
-    "error",
-    [ValueError("no such picture"), KeyError("label"), OSError(5, "Input/output error"), MemoryError(),
-     StopIteration(), AssertionError("of the script's")],
-    ids=lambda error: type(error).__name__,
+    ("names", "error"),
+    in_turn(
+        [("dataset_in_ram",), ("batched_fetch",), ("dataset_in_ram", "batched_fetch")],
+        [ValueError("no such picture"), KeyError("label"), OSError(5, "Input/output error"), MemoryError(),
+         StopIteration(), AssertionError("of the script's")],
+    ),
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "-".join(value),
 )  # fmt: skip
 def test_a_sample_that_cannot_be_made_is_no_bug_of_ours(names: tuple[str, ...], error: Exception) -> None:
     """Its technique does not apply, and says which sample it was."""

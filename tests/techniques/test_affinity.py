@@ -17,6 +17,7 @@ from hasten.records.plan import Plan, Settings
 
 from ..bench.real_workers import first_output, trials_for
 from ..machine.topologies import recorded
+from ..thorough import cases
 from .made_up import facts, loader, machine, root
 from .processes import absent, proof_of, proven
 from .test_openmp_runtime import with_libiomp5
@@ -222,6 +223,7 @@ def test_leaving_out_hardware_threads_for_real() -> None:
     assert absent("affinity", {"bind": "cores"})
 
 
+_BOUND = "a thread bound by the script"
 # Each says on which CPUs something that the script starts may run, as the kernel writes it.
 _STARTED = {
     "a fork": """
@@ -268,10 +270,12 @@ _STARTED = {
 
 @needs_two_cores
 @pytest.mark.attack("processors")
-@pytest.mark.parametrize("started", [*_STARTED, "a thread bound by the script"])
+@pytest.mark.parametrize(
+    "started", cases([*_STARTED, _BOUND], ["a fork", "a program", "a spawned process", _BOUND])
+)
 def test_what_a_script_starts_may_use_all_cores(started: str, tmp_path: Path) -> None:
     """The main thread is bound, and what it starts would inherit its core."""
-    chosen = started.endswith("by the script")
+    chosen = started == _BOUND
     how = _STARTED["a thread" if chosen else started]
     script = f"""
 FILE = {str(tmp_path / "said")!r}

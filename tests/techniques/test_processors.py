@@ -18,6 +18,7 @@ from hasten.testing.workbench import normed_cnn, workbench
 from hasten.tuning.candidates import choose
 
 from ..machine.processors import PROCESSORS
+from ..thorough import cases
 from .lower_precisions import NAMES
 from .made_up import facts, machine, root
 
@@ -68,7 +69,7 @@ def test_what_is_tried_follows_from_the_flags(processor: str) -> None:
 
 
 @pytest.mark.attack("processors")
-@pytest.mark.parametrize("processor", PROCESSORS)
+@pytest.mark.parametrize("processor", cases(PROCESSORS, ["Intel Haswell", "AMD Genoa", "Graviton 3"]))
 def test_what_is_tried_there_goes_together_and_leaves_no_trace(processor: str) -> None:
     """Whatever instructions this machine lacks: flags are set and taken back all the same."""
     candidates, _ = choose(facts_of(processor), [], "close")

@@ -53,6 +53,7 @@ def steps_of(folder: Path, rank: int) -> list[int]:
     return sorted(step_of(path) for path in (folder / "kept" / f"rank-{rank}").glob("step-*.checkpoint"))
 
 
+@pytest.mark.thorough  # those of tests/machines do the same on two hosts
 def test_they_end_as_if_they_had_not_been_killed(whole: Path, tmp_path: Path) -> None:
     killed(ranks(tmp_path), tmp_path, 50, of="rank-1")
     again = continued(ranks(tmp_path), tmp_path)

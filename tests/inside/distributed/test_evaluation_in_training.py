@@ -8,7 +8,7 @@ import pytest
 
 from hasten.records.ranks import Findings, LoaderKey
 
-from ...thorough import cases
+from ...thorough import cases, in_turn
 from .forked import train_well
 from .trainings import apart, told
 
@@ -87,20 +87,25 @@ ANEW = "loader = DataLoader(data(), batch_size=8, shuffle=True)"
 
 
 @pytest.mark.attack("truth")
-@pytest.mark.parametrize("kind", ["mean", "sum"])
 @pytest.mark.parametrize(
-    ("new", "before", "within", "sliced"),
-    [
-        ("pass", "model.train()", "pass", True),
-        ("pass", "pass", "model.train()", True),  # as Hugging Face's Trainer
-        (ANEW, "model.train()", "pass", True),
-        (ANEW, "pass", "model.train()", False),
-    ],
+    ("form", "kind"),
+    in_turn(
+        [
+            ("pass", "model.train()", "pass", True),
+            ("pass", "pass", "model.train()", True),  # as Hugging Face's Trainer
+            (ANEW, "model.train()", "pass", True),
+            (ANEW, "pass", "model.train()", False),
+        ],
+        ["mean", "sum"],
+    ),
 )
 def test_an_evaluation_in_eval_mode_is_whole_though_gradients_are_on(
-    tmp_path: Path, new: str, before: str, within: str, sliced: bool, kind: str
+    tmp_path: Path, form: tuple[str, str, str, bool], kind: str
 ) -> None:
-    """Its loader is of the same content as the training's."""
+    """Its loader is of the same content as the training's. ``form``: as in RECORDED, and whether slices are
+    trained.
+    """
+    new, before, within, sliced = form
     source = RECORDED.replace("NEW", new).replace("BEFORE", before).replace("WITHIN", within)
     source = source.replace("KIND", f"{kind!r}").replace("lr=0.1", "lr=0.01")
     alone = told(train_well(tmp_path / "alone", source, 0)[0])

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from hasten.inside.guarding.digests import Digests, feed, row_sums
 
+from ...thorough import cases
+
 DTYPES = [
     *(torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.complex64),
     *(torch.int64, torch.int32, torch.int16, torch.uint8, torch.bool),
@@ -142,7 +144,7 @@ print(row_sums(torch.arange(300_000, device="cpu").reshape(2, -1)))
 """
 
 
-@pytest.mark.parametrize("longer", [False, True])
+@pytest.mark.parametrize("longer", cases([False, True], [True]))
 def test_another_process_finds_the_same(longer: bool) -> None:
     """Whatever it has seen before, and wherever its tensors are made."""
     script = _ELSEWHERE.format(device="meta", longer=longer)
