@@ -195,6 +195,34 @@ def test_evaluations_that_forgot_no_grad_are_lowered_once_they_record_no_graph(
     assert output.dtype is FULL
 
 
+class Loss(nn.Module):
+    """As in sentence-transformers: what is called is the loss, and it stays in training mode."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self.model, self.distance = model, nn.MSELoss()
+
+    def forward(self, inputs: Tensor) -> Any:
+        return self.distance(self.model(inputs), inputs)
+
+
+@pytest.mark.parametrize("evaluates", [True, False])
+def test_a_model_that_a_loss_holds_is_evaluated_in_its_own_mode(
+    bench: Workbench, optimizers: list[torch.optim.Optimizer], evaluates: bool
+) -> None:
+    model = Model()
+    loss = Loss(model)
+    optimizers.append(torch.optim.SGD(loss.parameters(), lr=0.1))
+    loss(INPUTS).backward()
+    bench.switchboard.switch(PLAN)
+    model.train(not evaluates)
+    with torch.no_grad():
+        loss(INPUTS)
+    assert bench.training.roots == [loss]
+    assert model.computed_in[-1] == (LOWERED if evaluates else FULL)
+    assert bench.training.modes_without_gradients == {not evaluates}
+
+
 def test_a_teachers_passes_in_steps_are_no_evaluations(bench: Workbench) -> None:
     teacher, student = Model().requires_grad_(False).eval(), Model()
     optimizer = torch.optim.SGD(student.parameters(), lr=0.1)

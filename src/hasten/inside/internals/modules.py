@@ -42,6 +42,16 @@ def put_call(module: Module, call: Callable[..., object] | None) -> None:
     object.__setattr__(module, "_compiled_call_impl", call)
 
 
+def holder_of(module: Module) -> Module:
+    """The smallest part of it that has all its parameters: of a loss that holds a model, the model."""
+    while not any(parameter is not None for parameter in module._parameters.values()):
+        holding = [part for part in module.children() if next(part.parameters(), None) is not None]
+        if len(holding) != 1:
+            break
+        (module,) = holding
+    return module
+
+
 @contextmanager
 def as_without_calls(module: Module, kind: type) -> Iterator[None]:
     """Meanwhile nothing of this ``kind`` is the ``compiled_call`` of the module or of a part of it."""

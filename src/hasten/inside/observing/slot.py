@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING
 
 from ..internals.call_slot import CallSlot
-from ..internals.modules import compiled_call, plain_call, put_call
+from ..internals.modules import compiled_call, holder_of, plain_call, put_call
 from ..seams import Args, Call, Kwargs
 from ..training import Training
 from .batches import observations_in
@@ -28,6 +29,7 @@ class ForwardSlot(CallSlot):
         self._observer = observer
         self._loaders = loaders
         self._padding = padding
+        self._holder: weakref.ref[Module] | None = None  # the part that has all parameters, once it was asked
         torch = training.torch
         self._tracing, self._exporting = torch.jit.is_tracing, torch.compiler.is_exporting  # 0.1 us together
         self.compiled_by_script = _scripts_own(compiled_call(root))
@@ -52,7 +54,7 @@ class ForwardSlot(CallSlot):
                 if training.before_passes is not None:
                     training.before_passes()
             if not recording:
-                training.modes_without_gradients.add(root.training)
+                training.modes_without_gradients.add(self._trains(root))
             elif not (root.training or training.is_untrained(root)):
                 training.records_evaluations = True
             if recording and self._padding.wants_more:
@@ -70,13 +72,26 @@ class ForwardSlot(CallSlot):
         finally:
             if not training.seams.given_up:
                 try:
-                    mode = root.training or training.is_untrained(root)
+                    mode = root.training if recording else self._trains(root)
+                    mode = mode or training.is_untrained(root)
                     observations = 0 if recording or mode else observations_in((args, kwargs))
                     observer.forward_ends(began, recording, mode, observations, id(root))
                     if recording and observer.counts_inputs and output is not None:
                         observer.passes.forward_ended(root, self._time_first, (args, kwargs), output)
                 except Exception as error:
                     training.seams.give_up(error)
+
+    def _trains(self, root: Module) -> bool:
+        """The mode of a pass that records no gradients. A loss that holds the model stays in training mode
+        while the script evaluates the model.
+        """
+        if not root.training:
+            return False
+        holder = self._holder() if self._holder is not None else None
+        if holder is None:
+            holder = holder_of(root)
+            self._holder = weakref.ref(holder)
+        return holder.training
 
     def _help(self, root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
         """A pass of a helper that records no gradients. Its time counts as that of the loop's own code."""

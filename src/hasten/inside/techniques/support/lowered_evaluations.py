@@ -15,7 +15,7 @@ from dataclasses import dataclass, is_dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from ...internals.modules import has_hooks, plain_call
+from ...internals.modules import has_hooks, holder_of, plain_call
 from ...internals.other_functions import leaves
 from ...living import Living
 from ...observing.batches import tensors_in
@@ -42,8 +42,8 @@ Given = tuple[Args, Kwargs]
 
 
 class LoweredEvaluations:
-    """Lowers passes that record no gradients, with all modules in eval mode, unless the script uses autocast
-    itself, or ``teaches`` says that a model's are part of steps. Outputs are float32 again.
+    """Lowers passes that record no gradients, with the model's modules in eval mode, unless the script uses
+    autocast itself, or ``teaches`` says that a model's are part of steps. Outputs are float32 again.
 
     ``passes`` counts lowered passes, ``compared`` the comparisons; ``farthest``: the largest relative
     difference in any of them.
@@ -113,7 +113,8 @@ class LoweredEvaluations:
         return not (
             self._torch.is_autocast_enabled(_device_of(root))
             or self._teaches(root)
-            or any(part.training or has_hooks(part) for part in root.modules())
+            or any(part.training for part in holder_of(root).modules())
+            or any(map(has_hooks, root.modules()))
             or _opaque(self._torch, given)
         )
 
