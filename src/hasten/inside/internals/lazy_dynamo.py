@@ -61,12 +61,12 @@ class LazyDynamo(_Lazy):
         }
         own["__path__"] = found.submodule_search_locations
         vars(self).update(own, _left_alone=[], graph_break=_nothing, disable=self._disable)
-        vars(self).update(_on_use=on_use)
+        vars(self).update(on_use=on_use)
 
     def _disable(self, function: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Without a compiler nothing touches torch's own functions; the marks are repeated later."""
         if is_lazy() and function is not None and kwargs == {"wrapping": False}:
-            if vars(self)["_on_use"] is None:
+            if vars(self)["on_use"] is None:
                 vars(self)["_left_alone"].append(function)
                 return function
             take_away()  # this is not what is watched for
@@ -155,7 +155,7 @@ def is_lazy() -> bool:
 
 def _make_way() -> None:
     """Something needs the real one."""
-    on_use = vars(sys.modules[NAME]).get("_on_use") if is_lazy() else None
+    on_use = vars(sys.modules[NAME]).get("on_use") if is_lazy() else None
     take_away()
     if on_use is not None:
         on_use()

@@ -44,7 +44,7 @@ def put_call(module: Module, call: Callable[..., object] | None) -> None:
 
 def holder_of(module: Module) -> Module:
     """The smallest part of it that has all its parameters: of a loss that holds a model, the model."""
-    while not any(parameter is not None for parameter in module._parameters.values()):
+    while not any(parameter is not None for parameter in own_parameters(module).values()):
         holding = [part for part in module.children() if next(part.parameters(), None) is not None]
         if len(holding) != 1:
             break
