@@ -610,8 +610,8 @@ def compiling(seconds: float) -> ClockedTrials:
 
 
 @pytest.mark.parametrize("planned", [False, True])
-@pytest.mark.parametrize(("steps", "stopped"), [(450, True), (None, False), (4500, False)])
-def test_a_set_up_longer_than_a_whole_run_is_not_waited_for(
+@pytest.mark.parametrize(("steps", "stopped"), [(450, True), (1500, True), (None, False), (4500, False)])
+def test_a_set_up_that_takes_most_of_a_whole_run_is_not_waited_for(
     steps: int | None, stopped: bool, planned: bool
 ) -> None:
     """Compiling took 40 s of a budget, for a script whose steps take 5 s in all."""
@@ -621,8 +621,8 @@ def test_a_set_up_longer_than_a_whole_run_is_not_waited_for(
     bench = bench_over(trials, rhythm)
     trial = bench.compare(BASELINE, COMPILED, 5.0)
     if stopped:
-        assert trial.failure == "its set-up takes longer than the 450 steps of a run without it"
-        assert trial.seconds < 10.0
+        assert trial.failure == f"its set-up takes longer than 60% of the {steps:,} steps of a run without it"
+        assert trial.seconds < 12.0
     else:
         assert trial.failure is None
 

@@ -102,6 +102,11 @@ def test_a_class_of_a_compiled_metaclass_has_a_digest() -> None:
     assert lasting_digest([one]) != lasting_digest([other])
 
 
+@pytest.mark.parametrize("kind", [torch.Tensor, torch.nn.Parameter, np.ndarray, np.float32])
+def test_a_class_is_not_taken_for_what_it_makes(kind: type) -> None:
+    assert lasting_digest([kind]) == lasting_digest([kind]) != lasting_digest([float])
+
+
 def test_parts_of_a_mapped_file_are_told_apart(tmp_path: Path) -> None:
     path = tmp_path / "rows"
     path.write_bytes(bytes(range(200)) * 100)

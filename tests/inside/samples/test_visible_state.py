@@ -137,6 +137,17 @@ def test_a_class_of_a_compiled_metaclass_hides_nothing_else() -> None:
     assert difference(before, visible_state(data)) != ""
 
 
+@pytest.mark.parametrize("kind", [numpy.float32, numpy.ndarray, torch.Tensor, array, cycle, random.Random])
+def test_a_class_is_not_taken_for_what_it_makes(kind: type) -> None:
+    """Many data sets keep the type that their samples are to have."""
+    data = Data()
+    data.dtype = kind  # type: ignore[attr-defined]
+    before = visible_state(data)
+    assert difference(before, visible_state(data)) == ""
+    data.dtype = float  # type: ignore[attr-defined]
+    assert difference(before, visible_state(data)) == "Data.dtype"
+
+
 def test_minus_one_is_not_minus_two() -> None:
     """Python's hashes of the two are equal."""
     assert visible_state([-1]) != visible_state([-2])

@@ -19,6 +19,7 @@ HOPELESS, _HOPELESS_IF_LONG = 10.0, 6.0  # times slower
 LONG_SECONDS = 1.0  # of a step: other programs do not make it several times as long
 _LONG_WAIT = 1.0  # seconds for one cycle of a hopeless plan
 _SHORT_RUN = 5.0  # seconds: a set-up of so many is always waited for
+_PAYS = 0.6  # of a run's steps: a longer set-up pays only if they then train more than 2.5 times faster
 _LEAST_LOOK = 20.0  # seconds in which a first step may set up something small
 
 
@@ -88,9 +89,9 @@ class Comparison:
             limits.append((most + longest, why))
         length = self.timed.steps_in_all or self.timed.planned_steps
         if settling and self._new and length and self.step_seconds_a is not None:
-            run = max(_SHORT_RUN, length * self.step_seconds_a)
-            why = f"its set-up takes longer than the {length:,} steps of a run without it"
-            limits.append((run + longest, why))
+            pays = max(_SHORT_RUN, _PAYS * length * self.step_seconds_a)
+            why = f"its set-up takes longer than {_PAYS:.0%} of the {length:,} steps of a run without it"
+            limits.append((pays + longest, why))
         least, why = min(limits)
         return usual + least, why
 

@@ -211,6 +211,8 @@ def find(kind: type, value: Any) -> Add:
         return _Digest.mapping
     if kind in (set, frozenset):
         return _Digest.unordered
+    if isinstance(value, type):  # before it is taken for what it makes
+        return _Digest.builtin
     if hasattr(value, "element_size") and hasattr(value, "untyped_storage"):
         return _Digest.tensor
     if kind.__module__ == "numpy" and hasattr(value, "dtype") and hasattr(value, "tobytes"):
@@ -223,7 +225,7 @@ def find(kind: type, value: Any) -> Add:
         return _Digest.method
     if isinstance(value, _CACHED):
         return _Digest.cached
-    if isinstance(value, (type, types.BuiltinFunctionType, types.WrapperDescriptorType)):
+    if isinstance(value, (types.BuiltinFunctionType, types.WrapperDescriptorType)):
         return _Digest.builtin
     if isinstance(value, functools.partial):
         return _Digest.partial

@@ -172,6 +172,8 @@ class _Look:
         return self._elements(value, depth - 1) if usual else self._look_into(value, depth - 1)
 
     def _look_into(self, value: Any, depth: int) -> object:
+        if isinstance(value, type):  # before it is taken for what it makes
+            return self._class(value, depth)
         stream = state_of_generator(value)
         if stream is not None:
             self.generators.append(value)
@@ -192,8 +194,6 @@ class _Look:
             return id(value)
         if isinstance(value, _FUNCTIONS):
             return self._function(value, depth)
-        if isinstance(value, type):
-            return self._class(value, depth)
         return self._object(value, depth)
 
     def _elements(self, value: Any, depth: int) -> object:
