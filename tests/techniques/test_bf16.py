@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from hasten.inside.techniques.bf16 import Bf16
 from hasten.inside.techniques.support.lowering import LoweredForward, in_float32
@@ -260,7 +261,7 @@ def test_the_proof_holds_when_a_layer_was_lowered(bench: Workbench) -> None:
         model(INPUTS)
     (proof,) = bench.switchboard.proofs()
     assert proof.effective
-    assert proof.evidence == "2 forward passes under autocast; tensors kept in bfloat16 by the first: 1"
+    assert proof.evidence == "2 forward passes under autocast; tensors in bfloat16 in the first: 1"
 
 
 class Sum(nn.Module):
@@ -286,10 +287,35 @@ class NotLowered(Model):
 def test_the_proof_fails_for_a_model_without_lowered_layers(bench: Workbench, kind: type[nn.Module]) -> None:
     model = kind()
     under_bf16(bench, model)
-    model(INPUTS)
+    for _ in range(3):
+        model(INPUTS)
     (proof,) = bench.switchboard.proofs()
     assert not proof.effective
-    assert proof.evidence.endswith("tensors kept in bfloat16 by the first: 0")
+    assert proof.evidence.endswith("tensors in bfloat16 in the first: 0")
+
+
+class Checkpointed(Model):
+    """What it computes is computed again in the backward pass."""
+
+    reentrant = False
+
+    def forward(self, inputs: torch.Tensor) -> Any:
+        return checkpoint(super().forward, inputs.requires_grad_(), use_reentrant=self.reentrant)
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_the_proof_holds_where_activations_are_computed_again(bench: Workbench, reentrant: bool) -> None:
+    """As by Hugging Face's gradient_checkpointing: nothing is saved that a hook would see."""
+    model = Checkpointed()
+    model.reentrant = reentrant
+    under_bf16(bench, model)
+    for lowered in (0, 1, 1):
+        loss: Any = model(INPUTS.clone())
+        loss.sum().backward()
+        (proof,) = bench.switchboard.proofs()
+        assert proof.evidence.endswith(f"tensors in bfloat16 in the first: {lowered}")
+    assert proof.effective
+    assert not model.layer._forward_hooks
 
 
 # ---- what a script reads besides outputs

@@ -104,8 +104,8 @@ class Workbench:
         self.steps: list[RawStep] = []
         self.training = Training(torch, seams, available_bytes=2**32)
         self.switchboard = Switchboard(self.training)
-        observer = Observer(self._step_ended)
-        self.hooks = Hooks(self.training, observer, self.switchboard.refresh)
+        self.observer = Observer(self._step_ended)
+        self.hooks = Hooks(self.training, self.observer, self.switchboard.refresh)
         self.hooks.install()
         torch.manual_seed(3)
         self.device = device

@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
 from hasten.inside.internals import compiler
@@ -67,6 +69,35 @@ def test_autocast_by_the_script_is_seen(uses: Uses) -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         pass
     assert uses.names() == ("autocast",)
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_what_a_checkpoint_computes_again_is_no_autocast_of_the_scripts(
+    bench: Workbench, reentrant: bool
+) -> None:
+    uses = Uses(lambda: bench.observer.in_backward)
+    uses.watch(bench.training)
+    model = Again(nn.Linear(4, 4), reentrant)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    bench.switchboard.start(Plan({"bf16": {}}))
+    for _ in range(3):
+        loss: Any = model(torch.ones(2, 4, requires_grad=True)).sum()
+        loss.backward()
+        optimizer.step()
+        bench.switchboard.switch(Plan({"bf16": {}}))
+    assert bench.switchboard.proofs()[0].effective
+    assert "autocast" not in uses.names()
+
+
+class Again(nn.Sequential):
+    """Computes its layers again in the backward pass."""
+
+    def __init__(self, layer: nn.Module, reentrant: bool) -> None:
+        super().__init__(layer)
+        self.reentrant = reentrant
+
+    def forward(self, inputs: torch.Tensor) -> Any:
+        return checkpoint(super().forward, inputs, use_reentrant=self.reentrant)
 
 
 def test_autocast_around_a_function_is_seen(uses: Uses) -> None:

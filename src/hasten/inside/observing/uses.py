@@ -27,9 +27,14 @@ FINALIZES = "finalizers"  # of objects that were made before torch was imported
 
 
 class Uses:
-    """Names of what the script uses: "autocast", "GradScaler", "compile", "channels_last" and similar."""
+    """Names of what the script uses: "autocast", "GradScaler", "compile", "channels_last" and similar.
 
-    def __init__(self) -> None:
+    ``in_backward``: whether a backward pass runs. What a checkpoint computes again there enters autocast anew
+    where it was on, whoever had switched it on.
+    """
+
+    def __init__(self, in_backward: Callable[[], bool] = lambda: False) -> None:
+        self._in_backward = in_backward
         self._names: dict[str, None] = {}
         self._autocast: dict[str, None] = {}  # types that training passes are lowered to
         self._lowers_evaluations = False
@@ -120,7 +125,7 @@ class Uses:
 
     def _around_autocast(self, original: Call) -> Call:
         def __enter__(autocast: Autocast) -> object:
-            if autocast._enabled and not getattr(autocast, "_by_hasten", False):
+            if autocast._enabled and not (getattr(autocast, "_by_hasten", False) or self._in_backward()):
                 assert self._training is not None
                 if self._training.torch.is_grad_enabled():
                     self._names["autocast"] = None

@@ -53,12 +53,12 @@ class Bf16(Technique):
             self._forward.remove(training, self.name)
 
     def proof(self, training: Training) -> Proof:
-        """Counts the forward passes under autocast; and of what autograd keeps from the first one of each
-        module for its backward pass, a part must be in bfloat16.
+        """Counts the forward passes under autocast. Of what autograd keeps from the first one of each module
+        for its backward pass, or else of what its layers return in the second, a part must be in bfloat16.
         """
         assert self._forward is not None
         calls, lowered = self._forward.calls, self._forward.lowered
-        evidence = f"{calls} forward passes under autocast; tensors kept in bfloat16 by the first: {lowered}"
+        evidence = f"{calls} forward passes under autocast; tensors in bfloat16 in the first: {lowered}"
         evidence = "; ".join([evidence, *self._forward.left_alone])
         return Proof(self.name, calls > 0 and lowered > 0, evidence)
 

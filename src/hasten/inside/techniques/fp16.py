@@ -70,15 +70,16 @@ class Fp16(Technique):
             self._scaling.remove()
 
     def proof(self, training: Training) -> Proof:
-        """Counts the forward passes under autocast and the backward passes of a scaled loss; of what autograd
-        keeps from the first, a part must be in float16. Reports steps skipped because of an overflow.
+        """Counts the forward passes under autocast and the backward passes of a scaled loss. Of what autograd
+        keeps from the first, or else of what layers return in the second, a part must be in float16. Reports
+        steps skipped because of an overflow.
         """
         scaling, forward = self._scaling, self._forward
         assert scaling is not None
         assert forward is not None
         evidence = (
             f"{forward.calls} forward passes under autocast, {scaling.backwards} backward passes scaled by "
-            f"{scaling.scale.value:g} now; tensors kept in float16 by the first: {forward.lowered}"
+            f"{scaling.scale.value:g} now; tensors in float16 in the first: {forward.lowered}"
         )
         evidence = "; ".join([evidence, *forward.left_alone, *filter(None, [scaling.left_alone])])
         effective = forward.calls > 0 and forward.lowered > 0 and scaling.backwards > 0

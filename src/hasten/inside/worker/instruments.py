@@ -105,7 +105,7 @@ class Instruments:
         self.switchboard.start(job.plan)
         if job.batch_divisor > 1:
             LargerBatches(Fraction(1, job.batch_divisor)).build(training)
-        self._uses = Uses()
+        self._uses = Uses(lambda: self.observer.in_backward)
         self._uses.watch(training, job.closely)
         self._owned: set[int] = set()  # ids of parameters, as of the last look
         self._roots = Remembered(self._trained_roots, self._describe_root)

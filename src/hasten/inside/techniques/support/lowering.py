@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ....records.facts import Facts
-from ...internals.modules import has_hooks
+from ...internals.modules import has_hooks, own_parameters
 from ...living import Living
 from ...seams import Args, Call, Kwargs
 from ...structures import Structure, map_tensors, tensors_of
@@ -55,8 +55,10 @@ class LoweredForward:
     """Runs the forward passes of steps under autocast, unless the script uses autocast itself: those that
     record gradients, and a teacher's. Outputs come back in float32. ``calls`` counts them. ``lowered`` counts
     the tensors of type ``reduced`` that autograd saves in the first one of each module, until there are some:
-    the proof that something was computed in it; if hooks cannot see what it saves, those that the module
-    returns. A module that weighs losses computes nothing in it, and may come first.
+    the proof that something was computed in it. Where activations are computed again in the backward pass
+    (checkpointing), none are saved: then those that layers return in the second one; and if hooks cannot see
+    what is saved, those that the module returns. A module that weighs losses computes nothing in it, and may
+    come first.
 
     Float32 takes the place of what modules keep, too; a module that returns an object of a class that cannot
     be looked into is left alone.
@@ -70,7 +72,7 @@ class LoweredForward:
         self.calls = 0
         self.lowered = 0
         self.left_alone: dict[str, None] = {}  # why some modules are
-        self._watched: Living[None] = Living()
+        self._watched: Living[int] = Living()  # passes
         self._alone: Living[None] = Living()
         self._kept_tensors = KeptTensors(torch, reduced)
 
@@ -94,11 +96,11 @@ class LoweredForward:
             return call(*args, **kwargs)
         looked_at = self._kept_tensors.before(root)
         with ExitStack() as stack:
-            unseen = not self.lowered and root not in self._watched and not self._watch(stack, root)
+            unseen = not self.lowered and not self._watch(stack, root)
             stack.enter_context(our_autocast(torch, device, self._reduced))
             output = call(*args, **kwargs)
         if unseen:
-            self.lowered += sum(tensor.dtype == self._reduced for tensor in tensors_of(torch, output))
+            self.lowered += self._count(output)
         self.calls += 1
         self._kept_tensors.after(root, looked_at)
         if looked_at:
@@ -116,14 +118,29 @@ class LoweredForward:
             self.calls = max(0, self.calls - self._kept_tensors.passes_of(root))
 
     def _watch(self, stack: ExitStack, root: Module) -> bool:
-        """What autograd saves of this pass. False within torch.func's transforms, which do not allow it."""
-        hooks = self._torch.autograd.graph.saved_tensors_hooks(self._kept, lambda tensor: tensor)
-        try:
-            stack.enter_context(hooks)
-        except RuntimeError:
-            return False
-        self._watched.put(root, None)
+        """What autograd saves of this pass; of the next one, what layers return. False within torch.func's
+        transforms, which do not allow it.
+        """
+        before = self._watched.get(root) or 0
+        if before > 1:
+            return True
+        if before == 0:
+            hooks = self._torch.autograd.graph.saved_tensors_hooks(self._kept, lambda tensor: tensor)
+            try:
+                stack.enter_context(hooks)
+            except RuntimeError:
+                return False
+        else:
+            for layer in filter(has_own_matrix, root.modules()):
+                stack.callback(layer.register_forward_hook(self._returned).remove)
+        self._watched.put(root, before + 1)
         return True
+
+    def _returned(self, layer: Module, given: object, output: object) -> None:
+        self.lowered += self._count(output)
+
+    def _count(self, output: object) -> int:
+        return sum(tensor.dtype == self._reduced for tensor in tensors_of(self._torch, output))
 
     def _kept(self, tensor: Tensor) -> Tensor:
         self.lowered += tensor.dtype == self._reduced
@@ -135,6 +152,10 @@ def _is_looked_into(root: Module) -> bool:
     own types.
     """
     return not root.training and any(map(has_hooks, root.modules()))
+
+
+def has_own_matrix(layer: Module) -> bool:
+    return any(one is not None and one.dim() > 1 for one in own_parameters(layer).values())
 
 
 def in_float32(torch: ModuleType, output: Structure, reduced: DType) -> Structure:
