@@ -198,7 +198,7 @@ TUNABLE = (
           note="a line for each of the two optimizers; six calls of the decoder, of 16 words each"),
     shape("diffusion", 140, 32, "Denoiser", "AdamW", note="an average of the weights draws samples"),
     shape("vector_quantized", 160, 16, "VQVAE", "Adam"),
-    shape("fast_style", 120, 8, "TransformerNet", "Adam", note="a frozen network is called in each step"),
+    shape("fast_style", 120, 8, "TransformerNet Vgg", "Adam", note="a frozen network is called in each step"),
     shape("windows_of_a_series", 160, 25, "Forecaster", "Adam",
           note="a data set of its own, whose samples are windows of one array"),
     shape("lstm", 128, 25, "Tagger", "Adam",
@@ -220,7 +220,7 @@ TUNABLE = (
           note="a forward pass per action, 7 to 40 in a step; the reward grows, the loss says nothing"),
     shape("actions_one_by_one", 120, 24, "ActorCritic", "Adam",
           note="24 forward passes of one state in a step"),
-    shape("replay_memory", 150, 48, "Sequential", "AdamW",
+    shape("replay_memory", 150, 48, "Sequential Sequential", "AdamW",
           note="actions are chosen with gradients on, as many do; the batch is what is trained on"),
 
     # ---- where a run's time goes, besides steps: tests/scripts/test_runs.py

@@ -13,7 +13,7 @@ corpus = [[{"word": words[(i * j) % 50], "at": [j]} for j in range(1, 40)] for i
 for step in range(1, 151):
     sentences = [corpus[(16 * step + i) % 400] for i in range(16)]
     tokens = [
-        [{"id": vocabulary[token["word"]], "of": token} for token in sentence] for sentence in sentences
+        [{"id": vocabulary[token["word"]], "of": [token]} for token in sentence] for sentence in sentences
     ]
     x = torch.tensor([[token["id"] for token in sentence] for sentence in tokens])
     y = (x.sum(dim=1) % 2).long()
