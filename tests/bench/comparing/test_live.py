@@ -622,7 +622,7 @@ def test_a_set_up_that_takes_most_of_a_whole_run_is_not_waited_for(
     trial = bench.compare(BASELINE, COMPILED, 5.0)
     if stopped:
         assert trial.failure == f"its set-up takes longer than 60% of the {steps:,} steps of a run without it"
-        assert trial.seconds < 12.0
+        assert trial.seconds < 13.0
     else:
         assert trial.failure is None
 

@@ -158,6 +158,13 @@ def test_where_many_workers_make_batches_ahead_they_stay(workers: int, left_out:
     assert Schedule.of(rhythm).leaves_out_ends is left_out
 
 
+@pytest.mark.parametrize(("epoch", "block"), [(5, 5), (2, 4), (7, 7), (30, 30), (None, 17)])
+def test_a_pass_shorter_than_the_bursts_is_a_block(epoch: int | None, block: int) -> None:
+    """Otherwise a comparison takes four of five passes, each of which starts eight worker processes."""
+    rhythm = replace(PLAIN, bursts=8, cycle_seconds=0.034, epoch_steps=epoch)
+    assert Schedule.of(rhythm).block == block
+
+
 @pytest.mark.parametrize(
     ("changes", "block"),
     [

@@ -110,11 +110,13 @@ class Rhythm:
         """Steps of one block, when ``blocks`` of them and ``untimed`` steps must fit into the script.
 
         The first cycle of a block is not timed. ``if_slow``: how many are, if cycles are slow. 0 if the
-        script ends too soon.
+        script ends too soon. A pass shorter than the bursts has all of them.
         """
         least = self.fewer(_LEAST_CYCLES, if_slow)
         enough = min(least, _LEAST_IF_SHORT)
         of_bursts = min(_BURSTS * self.bursts, int(_BURST_SECONDS / self.cycle_seconds))
+        if self.epoch_steps is not None:
+            of_bursts = min(of_bursts, self.epoch_steps // self.cycle - 1)
         enough_seconds = max(math.ceil(BLOCK_SECONDS / self.cycle_seconds), of_bursts)
         wanted = max(least, min(_MOST_CYCLES, enough_seconds))
         if self.steps_in_all is not None:
