@@ -905,6 +905,15 @@ def test_where_what_is_tried_along_fails_the_technique_is_tried_without_it(how: 
     assert found == BASELINE, "it gains nothing, but it was looked at"
 
 
+def test_of_what_is_tried_along_only_what_fails_is_left_out() -> None:
+    bench = ScriptedBench({"dataset_in_ram": 0.6}, {"batched_fetch": "batched_fetch had no effect (0 of 9)"})
+    along = plan_of("dataset_in_ram", "batched_fetch")
+    carries = frozenset(along.techniques)
+    found = search_over(bench).run([replace(no_workers(), together_with=[along], carries=carries)])
+    assert found == plan_of("dataset_in_ram").adding("loader_workers", {"count": 0})
+    assert len(bench.asked) == 2
+
+
 def test_where_it_fails_itself_it_is_not_tried_again() -> None:
     bench = ScriptedBench({"malloc": 0.9}, {"loader_workers": "loader_workers: it does not apply here"})
     along = Candidate(CATALOG["loader_workers"], [{"count": 2}], [plan_of("malloc")])

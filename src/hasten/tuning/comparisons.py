@@ -163,15 +163,15 @@ class Comparisons:
 
     def compare_along(self, name: str, a: Plan, b: Plan, seconds: float) -> Trial:
         """``b`` has the technique, and perhaps others that are tried along with it. Where one of these fails,
-        the technique is compared without them.
+        the technique is compared with the rest of them.
         """
-        trial = self.compare(name, a, b, seconds)
-        alone = a.adding(name, b.techniques[name])
-        along = set(b.techniques) - set(alone.techniques)
-        blamed = trial.failure is not None and any(_is_to_blame(one, trial.failure) for one in along)
-        if blamed and self.affords(a, alone):
-            return self.compare(name, a, alone, seconds)
-        return trial
+        while True:
+            trial = self.compare(name, a, b, seconds)
+            along = set(b.techniques) - {name, *a.techniques}
+            failed = {one for one in along if _is_to_blame(one, trial.failure or "")}
+            b = b.only(set(b.techniques) - failed)
+            if not failed or not self.affords(a, b):
+                return trial
 
     def leave_out(self, name: str, why: WhyNot) -> None:
         """Note why a technique was not tried."""
