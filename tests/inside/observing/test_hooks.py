@@ -98,10 +98,10 @@ def test_a_network_that_judges_what_another_makes_is_a_root(watch: Watch, frozen
     for _ in range(2):
         judge(model(torch.ones(8, 4))).sum().backward()
         optimizer.step()
-    assert training.roots == [model, judge]
-    assert [training.is_helper(root) for root in training.roots] == [False, True]
+    assert training.roots == ([judge, model] if frozen else [model, judge])
+    assert [training.is_helper(root) for root in (model, judge)] == [False, True]
     assert not training.records_evaluations
-    assert [(step.forwards, step.evaluations) for step in watch.steps] == [(2, 0), (2, 0)]
+    assert [(step.forwards, step.evaluations) for step in watch.steps] == [(2 + frozen, 0), (2, 0)]
     assert describe_root(torch, judge, training.owned()).trained == 0
 
 
@@ -125,6 +125,25 @@ def test_a_teacher_is_a_root(watch: Watch, mode: bool) -> None:
     assert not training.modes_without_gradients
     student.eval()
     assert not training.teaches(teacher), "it is evaluated, too"
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_frozen_teacher_is_a_root_where_gradients_are_on(watch: Watch, first: bool) -> None:
+    """Most scripts freeze it and leave it at that. It may be called before the student, or after."""
+    teacher, student = Net().requires_grad_(False).eval(), Net()
+    optimizer, training = sgd(student), watch.training
+    inputs = torch.ones(8, 4)
+    for _ in range(3):
+        aim = teacher(inputs) if first else None
+        output = student(inputs)
+        loss: Any = mse_loss(output, teacher(inputs) if aim is None else aim)
+        loss.backward()
+        optimizer.step()
+    assert set(training.roots) == {teacher, student}
+    assert training.is_helper(teacher)
+    assert not training.is_helper(student)
+    assert not training.records_evaluations
+    assert [step.evaluations for step in watch.steps] == [0, 0, 0]
 
 
 def test_a_teacher_that_was_trained_before_still_teaches(watch: Watch) -> None:

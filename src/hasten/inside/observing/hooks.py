@@ -164,6 +164,8 @@ class Hooks:
         known = any(module is root for root in training.roots)
         trained = mine & owned if owned else mine
         if known or not (trained or training.leads_to(given)):
+            if not mine:  # a frozen teacher needs no ``torch.no_grad``
+                self._consider_teacher(module)
             return
         helps = not trained and bool(training.trained_roots())
         if helps and not may_help(training.torch, module):
@@ -177,7 +179,7 @@ class Hooks:
             self._direct.rest()
 
     def _consider_teacher(self, module: Module) -> None:
-        """It is called without gradients before the first step has ended, and is not trained itself."""
+        """Its pass before the end of the first step records no gradients, and it is not trained itself."""
         training = self._training
         if self._updated or not training.has_optimizers or not training.is_untrained(module):
             return
