@@ -198,7 +198,7 @@ TUNABLE = (
           note="a line for each of the two optimizers; six calls of the decoder, of 16 words each"),
     shape("diffusion", 140, 32, "Denoiser", "AdamW", note="an average of the weights draws samples"),
     shape("vector_quantized", 160, 16, "VQVAE", "Adam"),
-    shape("fast_style", 120, 8, "TransformerNet Vgg", "Adam", note="a frozen network is called in each step"),
+    shape("fast_style", 120, 8, "Vgg TransformerNet", "Adam", note="a frozen network is called in each step"),
     shape("windows_of_a_series", 160, 25, "Forecaster", "Adam",
           note="a data set of its own, whose samples are windows of one array"),
     shape("lstm", 128, 25, "Tagger", "Adam",
