@@ -283,6 +283,16 @@ class NotLowered(Model):
             return super().forward(inputs)
 
 
+def test_layers_are_watched_in_one_pass_only(bench: Workbench) -> None:
+    model = NotLowered()
+    hooks: list[int] = []
+    model.form = lambda output: (hooks.append(len(model.layer._forward_hooks)), output)[1]
+    under_bf16(bench, model)
+    for _ in range(4):
+        model(INPUTS)
+    assert hooks == [0, 0, 1, 0, 0]
+
+
 @pytest.mark.parametrize("kind", [Sum, NotLowered])
 def test_the_proof_fails_for_a_model_without_lowered_layers(bench: Workbench, kind: type[nn.Module]) -> None:
     model = kind()

@@ -221,6 +221,12 @@ def test_a_model_that_a_loss_holds_is_evaluated_in_its_own_mode(
     assert bench.training.roots == [loss]
     assert model.computed_in[-1] == (LOWERED if evaluates else FULL)
     assert bench.training.modes_without_gradients == {not evaluates}
+    loss.eval()
+    model.train()
+    bench.training.modes_without_gradients.clear()
+    with torch.no_grad():
+        loss(INPUTS)
+    assert bench.training.modes_without_gradients == {False}
 
 
 def test_a_teachers_passes_in_steps_are_no_evaluations(bench: Workbench) -> None:

@@ -152,8 +152,11 @@ def test_where_it_only_watches_whoever_needs_more_is_noted_once(run: Run) -> Non
     )
 
 
-def test_a_module_of_it_is_more_than_an_optimizer_needs(run: Run) -> None:
-    run(f"{WATCHED}from torch._dynamo.utils import counters\nassert {IMPORTED} and asked == [1]")
+@pytest.mark.parametrize(
+    "asked", ["from torch._dynamo.utils import counters", "import torch._dynamo.eval_frame"]
+)
+def test_a_module_of_it_is_more_than_an_optimizer_needs(run: Run, asked: str) -> None:
+    run(f"{WATCHED}{asked}\nassert {IMPORTED} and asked == [1]")
 
 
 def test_it_cannot_stand_in_for_what_is_there(run: Run) -> None:

@@ -131,7 +131,7 @@ class LoweredForward:
             except RuntimeError:
                 return False
         else:
-            for layer in filter(has_own_matrix, root.modules()):
+            for layer in filter(own_parameters, root.modules()):
                 stack.callback(layer.register_forward_hook(self._returned).remove)
         self._watched.put(root, before + 1)
         return True
@@ -152,10 +152,6 @@ def _is_looked_into(root: Module) -> bool:
     own types.
     """
     return not root.training and any(map(has_hooks, root.modules()))
-
-
-def has_own_matrix(layer: Module) -> bool:
-    return any(one is not None and one.dim() > 1 for one in own_parameters(layer).values())
 
 
 def in_float32(torch: ModuleType, output: Structure, reduced: DType) -> Structure:
