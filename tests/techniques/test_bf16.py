@@ -284,9 +284,13 @@ class NotLowered(Model):
 
 
 def test_layers_are_watched_in_one_pass_only(bench: Workbench) -> None:
-    model = NotLowered()
-    hooks: list[int] = []
-    model.form = lambda output: (hooks.append(len(model.layer._forward_hooks)), output)[1]
+    model, hooks = NotLowered(), list[int]()
+
+    def form(output: torch.Tensor) -> torch.Tensor:
+        hooks.append(len(model.layer._forward_hooks))
+        return output
+
+    model.form = form
     under_bf16(bench, model)
     for _ in range(4):
         model(INPUTS)

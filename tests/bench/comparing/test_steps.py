@@ -163,6 +163,9 @@ def test_a_pass_shorter_than_the_bursts_is_a_block(epoch: int | None, block: int
     """Otherwise a comparison takes four of five passes, each of which starts eight worker processes."""
     rhythm = replace(PLAIN, bursts=8, cycle_seconds=0.034, epoch_steps=epoch)
     assert Schedule.of(rhythm).block == block
+    if epoch is not None:
+        in_pairs = replace(rhythm, cycle=2, epoch_steps=2 * epoch)
+        assert Schedule.of(in_pairs).block == 2 * block
 
 
 @pytest.mark.parametrize(
