@@ -135,6 +135,13 @@ def test_an_evaluation_after_the_first_step_belongs_to_what_a_process_takes_to_i
     assert observation.seconds_to_steps == observation.start_seconds + observation.settling_seconds
 
 
+def test_what_its_operators_are_is_seen(tmp_path: Path) -> None:
+    with trials_for(tmp_path, PLAIN) as trials:
+        observation, _ = observe(trials, steps=10, warmup_steps=4)
+    assert observation.operators
+    assert (observation.pools_apart, observation.bias_before_norm) == (False, False)
+
+
 def test_two_optimizers_in_turns_are_a_cycle(tmp_path: Path) -> None:
     with trials_for(tmp_path, GAN) as trials:
         observation, rhythm = observe(trials, steps=30, warmup_steps=4)

@@ -360,6 +360,8 @@ def test_all_biases_are_a_matter_of_risk() -> None:
     normed, plain = facts(roots=(root(batch_norm=True),)), facts(roots=(root(batch_norm=False),))
     assert DropBias.options(normed) == [{}, {"which": "all"}]
     assert DropBias.options(plain) == [{"which": "all"}]
+    without = facts(roots=(root(batch_norm=True),), bias_before_norm=False)
+    assert DropBias.options(without) == [{"which": "all"}], "as in a ResNet: its convolutions have none"
     assert [DropBias.risk_of(how, normed) for how in DropBias.options(normed)] == ["exact", "training"]
     with pytest.raises(ValueError, match="drop_bias takes which, normed or all"):
         DropBias.check({"which": "some"})

@@ -311,6 +311,7 @@ def test_a_script_that_differentiates_gradients_gets_torch_s(counted: list[bool]
         ({"roots": (root(devices=("cuda",)),)}, {}, "the training is not on the CPU"),
         ({"uses": ("compile",)}, {}, "the script compiles its model"),
         ({"uses": ("create_graph=True",)}, {}, "the script differentiates gradients (create_graph=True)"),
+        ({"pools_apart": False}, {}, "no pooling of 2x2 numbers that do not overlap was seen in the steps"),
         ({}, {"cxx": ""}, "there is no C++ compiler: install g++ or set CXX"),
     ],
 )

@@ -200,6 +200,8 @@ class Observation:
     run: WatchedRun | None = None  # where the wall clock went, as far as the run was watched
     padding: float | None = None  # share of sequences' columns that are padding; None: not checked
     operators: int | None = None  # in a backward pass; None: not counted
+    pools_apart: bool | None = None  # whether 2x2 numbers that do not overlap are pooled; None: not known
+    bias_before_norm: bool | None = None  # whether a batch norm follows a layer's bias; None: not known
     processors: Processors | None = None  # None: not known
     growth: float = 0.0  # a step's time grows as this power of a batch's elements; 0: batches are alike
     trainings: tuple[int, ...] = ()  # steps of each so far, in order

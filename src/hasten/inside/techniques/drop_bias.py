@@ -56,8 +56,9 @@ class DropBias(Technique):
 
     @classmethod
     def options(cls, facts: Facts) -> list[Settings]:
-        normed: list[Settings] = [{}] if any(root.batch_norm for root in facts.observation.roots) else []
-        return [*normed, {"which": _ALL}]
+        seen = facts.observation
+        normed = any(root.batch_norm for root in seen.roots) and seen.bias_before_norm is not False
+        return [*([{}] if normed else []), {"which": _ALL}]
 
     @classmethod
     def changes_training(cls, settings: Settings) -> bool:

@@ -66,6 +66,8 @@ class FastPooling(Technique):
             reasons.append("the training is not on the CPU")
         if not any(root.convolutions for root in seen.roots):
             reasons.append("the model has no 2-d convolutions")
+        elif seen.pools_apart is False:
+            reasons.append("no pooling of 2x2 numbers that do not overlap was seen in the steps")
         if "compile" in seen.uses or any(root.compiled for root in seen.roots):
             reasons.append("the script compiles its model")
         if DIFFERENTIATES_GRADIENTS in seen.uses:

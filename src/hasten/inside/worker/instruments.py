@@ -293,7 +293,7 @@ class Instruments:
             obstacles=tuple(training.obstacles),
             trainings=self._trainings.steps(),
             padding=self.hooks.padding.share(),
-            operators=self.hooks.operators.usual(),
+            **self.hooks.operators.found(),
             processors=self._processors.found() if self._processors is not None else None,
             tiny_seconds=extra_seconds(torch) if "cpu" in devices else None,
             gpu_memory=gpu_memory(torch, (torch.device(name) for root in roots for name in root.devices)),
