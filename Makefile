@@ -16,7 +16,7 @@ demo: $(VENV)/.with-examples  ## tune a real example on real data, then train un
 	$(BIN)/hasten demo
 
 test: lint  ## everything that must hold before a change lands
-	$(BIN)/python -m tests.once_more -n 6 --dist worksteal --durations=20 $(APART)
+	$(BIN)/python -m tests.once_more -n 4 --dist worksteal --durations=20 $(APART)
 	$(BIN)/python -m tests.once_more --durations=20 tests/tuning/test_real_tunes.py
 
 test-thorough: lint  ## and what takes long and seldom finds what the others miss (about an hour)
