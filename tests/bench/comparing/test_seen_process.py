@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from hasten.bench.comparing.blocks import Block, measure
 from hasten.bench.comparing.seen_process import seen_process
-from hasten.bench.comparing.steps import Block, measure, rhythm_of
+from hasten.bench.comparing.steps import rhythm_of
 from hasten.records.run_forecast import SeenProcess
 
 from ..made_up import step

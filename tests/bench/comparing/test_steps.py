@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from hasten.bench.comparing.blocks import measure
 from hasten.bench.comparing.schedule import Schedule
 from hasten.bench.comparing.steps import (
     GONE_THROUGH,
@@ -15,7 +16,6 @@ from hasten.bench.comparing.steps import (
     STEPS,
     Rhythm,
     in_unit,
-    measure,
     regular_steps,
     rhythm_of,
     seconds_beyond_steps,
@@ -160,7 +160,7 @@ def test_where_many_workers_make_batches_ahead_they_stay(workers: int, left_out:
 
 @pytest.mark.parametrize(("epoch", "block"), [(5, 5), (2, 4), (7, 7), (30, 30), (None, 17)])
 def test_a_pass_shorter_than_the_bursts_is_a_block(epoch: int | None, block: int) -> None:
-    """Otherwise a comparison takes four of five passes, each of which starts eight worker processes."""
+    """Otherwise a block takes several, each of which starts eight worker processes."""
     rhythm = replace(PLAIN, bursts=8, cycle_seconds=0.034, epoch_steps=epoch)
     assert Schedule.of(rhythm).block == block
     if epoch is not None:

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from hasten.bench.comparing.steps import GONE_THROUGH, STEPS, Rhythm, measure, rhythm_of
+from hasten.bench.comparing.blocks import measure
+from hasten.bench.comparing.steps import GONE_THROUGH, STEPS, Rhythm, rhythm_of
 from hasten.bench.comparing.unequal import NO_GROWTH, growth_of
 from hasten.records.observation import Step
 from hasten.records.plan import BASELINE, Plan

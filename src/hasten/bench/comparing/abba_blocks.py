@@ -9,9 +9,10 @@ from ...records.observation import Step
 from ...records.phases import usual_phases
 from ...records.plan import Plan
 from ...records.trial import Proof, Trial
+from .blocks import Block
 from .decisions import clearly_worse, is_clear, known_well
 from .statistics import robust_interval
-from .steps import TOO_FEW_REGULAR, Block, Rhythm
+from .steps import TOO_FEW_REGULAR, Rhythm
 
 LEAST_ABBA_BLOCKS, _LEAST_IF_FEW = 5, 3  # few: steps are slow, or the script has few of them
 MOST_ABBA_BLOCKS = 24

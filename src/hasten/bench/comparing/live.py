@@ -23,10 +23,11 @@ from ..workers.process_start import START_SECONDS
 from ..workers.stopwatch import Part
 from ..workers.worker import Worker
 from .abba_blocks import LONG_SECONDS, Comparison, TooLate, TrialFailed, Untimable
+from .blocks import Block, measure
 from .epoch_ends import EpochEnds
 from .quiet import Quiet
 from .schedule import BLOCKS, Schedule
-from .steps import Block, Rhythm, as_of_late, fastest_cycle, measure, of_this_training, spoilt
+from .steps import Rhythm, as_of_late, fastest_cycle, of_this_training, spoilt
 
 _RECENT = 20  # steps
 _PATIENCE, _LEAST_PATIENCE = 2, 40.0  # times a comparison's seconds, and seconds: for b's set-up

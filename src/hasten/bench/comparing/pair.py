@@ -11,9 +11,9 @@ from statistics import median
 from ...records.plan import Plan
 from ...records.run_forecast import SeenProcess
 from ...records.trial import Proof, Trial
+from .blocks import Block
 from .decisions import CLAIM_LEAST_PROCESSES, lost_at_once
 from .statistics import interval
-from .steps import Block
 
 _LATEST = 3  # pairs whose median counts
 _SURE = 3  # pairs that show how long a start takes

@@ -20,6 +20,7 @@ from ..base import batches_ahead, late, without_effect
 from ..trials import Trials
 from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
 from ..workers.worker import Worker
+from .blocks import Block, measure
 from .epoch_ends import EpochEnds
 from .first_steps import SECOND_LOOK, hopeless
 from .pair import (
@@ -34,7 +35,7 @@ from .pair import (
 from .quiet import Quiet
 from .seen_process import seen_process
 from .statistics import interval
-from .steps import TOO_FEW_REGULAR, Block, Rhythm, measure, spoilt
+from .steps import TOO_FEW_REGULAR, Rhythm, spoilt
 
 # each is A B B A: under the median of two or four blocks, a steady drift cancels in this order only
 _TURNS, _TURNS_IF_SLOW = 2, 1

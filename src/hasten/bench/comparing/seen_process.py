@@ -11,7 +11,8 @@ from ...records.phases import usual_samples, usual_wait
 from ...records.run_forecast import SeenProcess
 from ...records.trial import Proof
 from ..workers.worker import Worker
-from .steps import Block, Rhythm, regular_steps
+from .blocks import Block
+from .steps import Rhythm, regular_steps
 
 _SPIKE = 10  # times a usual step
 _ENOUGH = 40  # steps, in which what recurs would have come more than once

@@ -45,12 +45,13 @@ from ..workers.ending import BudgetOver, PlanRefused, ScriptEnded, ScriptOver
 from ..workers.process_start import START_SECONDS
 from ..workers.worker import Worker
 from .between_steps import act_between_steps, with_steps_of_both
+from .blocks import Block, measure
 from .epoch_ends import EpochEnds
 from .pair import Pair
 from .pair_costs import PairCosts, seconds_trained
 from .pairs import Enough, MeasureFailed, PairsBench
 from .quiet import Quiet
-from .steps import STEPS, Block, Rhythm, measure, seconds_beyond_steps, spoilt
+from .steps import STEPS, Rhythm, seconds_beyond_steps, spoilt
 from .stretch_course import Course, Parts, are_beyond_steps, course_of, done_less, unseen
 
 _AT_ONCE_SECONDS = 0.5  # between two looks at what occurred

@@ -60,8 +60,8 @@ class LazyDynamo(_Lazy):
             "__loader__": found.loader,
         }
         own["__path__"] = found.submodule_search_locations
-        vars(self).update(own, _left_alone=[], graph_break=_nothing, disable=self._disable)
-        vars(self).update(on_use=on_use)
+        own |= {"_left_alone": [], "on_use": on_use}
+        vars(self).update(own, graph_break=_nothing, disable=self._disable)
 
     def _disable(self, function: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Without a compiler nothing touches torch's own functions; the marks are repeated later."""

@@ -29,7 +29,7 @@ class ForwardSlot(CallSlot):
         self._observer = observer
         self._loaders = loaders
         self._padding = padding
-        self._holder: weakref.ref[Module] | None = None  # the part that has all parameters, once it was asked
+        self._holder: weakref.ref[Module] | None = None  # once it was asked for, which takes 5 us
         torch = training.torch
         self._tracing, self._exporting = torch.jit.is_tracing, torch.compiler.is_exporting  # 0.1 us together
         self.compiled_by_script = _scripts_own(compiled_call(root))
@@ -45,20 +45,21 @@ class ForwardSlot(CallSlot):
         training, observer = self._training, self._observer
         if observer.in_forward or training.seams.given_up or self._tracing() or self._exporting():
             return call(*args, **kwargs)
-        began, recording, output = 0.0, training.torch.is_grad_enabled(), None
+        began, recording, output, trains = 0.0, training.torch.is_grad_enabled(), None, True
         if not recording and training.is_helper(root):
             return self._help(root, call, args, kwargs)
         try:
+            trains = root.training if recording else self._in_training(root)
             if recording:
-                self._loaders.batch_went_in(root.training)
+                self._loaders.batch_went_in(trains)
                 if training.before_passes is not None:
                     training.before_passes()
-            if not recording:
-                training.modes_without_gradients.add(self._trains(root))
-            elif not (root.training or training.is_untrained(root)):
-                training.records_evaluations = True
-            if recording and self._padding.wants_more:
-                self._padding.look((args, kwargs))
+                if not (trains or training.is_untrained(root)):
+                    training.records_evaluations = True
+                if self._padding.wants_more:
+                    self._padding.look((args, kwargs))
+            else:
+                training.modes_without_gradients.add(trains)
             began = observer.forward_begins(recording)
         except Exception as error:
             training.seams.give_up(error)
@@ -72,8 +73,7 @@ class ForwardSlot(CallSlot):
         finally:
             if not training.seams.given_up:
                 try:
-                    mode = root.training if recording else self._trains(root)
-                    mode = mode or training.is_untrained(root)
+                    mode = trains or training.is_untrained(root)
                     observations = 0 if recording or mode else observations_in((args, kwargs))
                     observer.forward_ends(began, recording, mode, observations, id(root))
                     if recording and observer.counts_inputs and output is not None:
@@ -81,7 +81,7 @@ class ForwardSlot(CallSlot):
                 except Exception as error:
                     training.seams.give_up(error)
 
-    def _trains(self, root: Module) -> bool:
+    def _in_training(self, root: Module) -> bool:
         """The mode of a pass that records no gradients. A loss that holds the model stays in training mode
         while the script evaluates the model.
         """
