@@ -108,6 +108,11 @@ FIT = {
         "mean",
         [],
     ),
+    "forward called directly": (
+        loop("F.cross_entropy(model.forward(x), y)"),
+        "mean",
+        [],
+    ),
     "workers that augment": (
         """
     class Noisy(TensorDataset):
@@ -244,10 +249,6 @@ REFUSED = {
     "a size written down": (
         loop("F.cross_entropy(model(x.view(9, 6)), y)"),
         "it fails where its batches are smaller: RuntimeError",
-    ),
-    "forward called directly": (
-        loop("F.cross_entropy(model.forward(x), y)"),
-        "forward",
     ),
     "other batches each time": (
         "    import time\n    torch.manual_seed(time.time_ns())\n" + loop("F.cross_entropy(model(x), y)"),

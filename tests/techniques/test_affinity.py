@@ -175,7 +175,7 @@ def test_threads_of_libiomp5_are_bound_too() -> None:
                 "import os; os.environ['KMP_AFFINITY'] = 'disabled'",
                 "import os; os.environ['OMP_PLACES'] = 'cores'",
                 "import os; os.environ['OMP_PLACES'] = 'threads'; os.environ['KMP_AFFINITY'] = 'none'",
-                "import os; del os.environ['OMP_PLACES']",
+                "import os; os.environ.pop('OMP_PLACES', None); os.environ.pop('KMP_AFFINITY', None)",
                 "import os; os.environ = {}",
             )
         ),

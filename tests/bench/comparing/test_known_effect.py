@@ -15,7 +15,7 @@ import pytest
 from hasten.bench.comparing.decisions import is_gain
 from hasten.bench.comparing.pairs import PairsBench
 from hasten.bench.comparing.statistics import interval
-from hasten.bench.comparing.steps import Rhythm
+from hasten.bench.comparing.steps import STEPS, Rhythm
 from hasten.bench.trials import Trials
 from hasten.inside.techniques.base import Technique
 from hasten.inside.techniques.catalog import CATALOG
@@ -37,7 +37,7 @@ from tests.bench.real_workers import trials_for
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="stops processes by signals")
 
-RHYTHM = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.004)
+RHYTHM = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.004, unit=STEPS)
 LEAST_PAIRS, MOST_PAIRS = 4, 20  # pairs that vary by 30% are still enough then
 RESTS = (0.0, ROUNDS / 4)  # what of a step is not counted work, in rounds: at least and at most
 WIDENED = 1.05

@@ -719,8 +719,9 @@ for _ in range(3):
     optimizer.step()
 """
 SCRIPTED = """
-import torch
+import torch, warnings
 
+warnings.simplefilter("ignore", DeprecationWarning)  # newer versions of torch advise against it
 model = torch.jit.script(torch.nn.Linear(4, 1))
 optimizer = torch.optim.SGD(model.parameters())
 for _ in range(3):
