@@ -34,7 +34,7 @@ def test_what_was_written_is_read(
         monkeypatch.setattr(os, "writev", lambda file, parts: os.write(file, b"".join(parts)[:at_once]))
     samples = [(torch.arange(float(n)), n, "text") for n in range(2000)]
     whole = written(tmp_path / "records", samples)
-    read = dict(read_records(torch, memoryview(bytearray(whole))))
+    read = read_records(torch, memoryview(bytearray(whole)))
     assert list(read) == list(range(2000))
     assert all(same_sample(read[n], sample) for n, sample in enumerate(samples))
 

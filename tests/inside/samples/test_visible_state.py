@@ -18,6 +18,7 @@ import pytest
 import torch
 from torch.utils.data import Dataset, Subset
 
+from hasten.inside.samples.contents import rows_digest
 from hasten.inside.samples.visible_state import difference, visible_state
 
 strength = 1.0
@@ -248,6 +249,33 @@ def test_what_is_small_is_not_hidden_by_what_is_large(wrapped: bool) -> None:
     before = visible_state(data)
     held.all[700] = (Path("b"), {})
     assert difference(before, visible_state(data)) == f"SimpleNamespace.{'dataset' if wrapped else 'all'}"
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_of_many_paths_with_their_classes_each_counts(alone: bool) -> None:
+    """As of the pictures of a folder: no container is so large that only some of them are looked at."""
+    paths = [Path(f"folder/{number}.png") for number in range(50_000)]
+    data = SimpleNamespace(held=paths if alone else [(path, 3) for path in paths])
+    before, kept = visible_state(data), data.held[33_331]
+    assert visible_state(data) == before
+    (kept if alone else kept[0])._str = "folder/another.png"  # the same objects, of another value
+    assert difference(before, visible_state(data)) == "SimpleNamespace.held"
+
+
+@pytest.mark.parametrize("row", [(Path("a"), [1]), (Path("a"), (1, [1])), (Path("a"), 1, [1])])
+def test_what_rows_hold_besides_paths_and_plain_values_is_looked_into(row: tuple[Any, ...]) -> None:
+    rows: list[tuple[Any, ...]] = [(Path("a"), 1) for _ in range(300)]
+    data = SimpleNamespace(held=[*rows, row])
+    before = visible_state(data)
+    changed = row[-1][-1] if isinstance(row[-1], tuple) else row[-1]
+    changed.append(2)
+    assert difference(before, visible_state(data)) == "SimpleNamespace.held"
+
+
+def test_rows_of_too_many_bytes_are_not_read_whole() -> None:
+    row = (Path("a" * 100_000), 3)
+    assert rows_digest([row] * 100) is not None
+    assert rows_digest([row] * 300) is None
 
 
 def test_where_not_all_can_be_looked_at_nothing_is_as_it_was() -> None:

@@ -8,12 +8,10 @@ Source: https://docs.python.org/3/library/gc.html#gc.freeze
 
 from __future__ import annotations
 
-import gc
 import os
 from types import ModuleType
 
-_disable, _enable = gc.disable, gc.enable  # a script may find its own in their place
-_is_enabled, _freeze = gc.isenabled, gc.freeze
+from . import collector
 
 
 class _Spared:
@@ -26,14 +24,14 @@ class _Spared:
 
     def _before(self) -> None:
         self._in_use = self._in_use or self._cuda.is_initialized()
-        self._paused = self._in_use and _is_enabled()
+        self._paused = self._in_use and collector.is_enabled()
         if self._paused:
-            _disable()
+            collector.disable()
 
     def _go_on(self) -> None:
         if self._paused:
             self._paused = False
-            _enable()
+            collector.enable()
 
     def _in_child(self) -> None:
         self.freeze()
@@ -41,7 +39,7 @@ class _Spared:
 
     def freeze(self) -> None:
         if self._in_use:
-            _freeze()
+            collector.freeze()
 
 
 _spared: list[_Spared] = []

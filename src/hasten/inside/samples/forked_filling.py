@@ -189,7 +189,7 @@ class _Child:
         size = os.fstat(self._memory).st_size
         if not ended or status or not size:
             return {}
-        return dict(read_records(self._torch, map_privately(self._torch, self._memory, size)))
+        return read_records(self._torch, map_privately(self._torch, self._memory, size))
 
     def stop(self) -> None:
         if self._process:

@@ -19,7 +19,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from ..training import Training
 from .dataset_traits import length_of
@@ -114,7 +113,7 @@ class LeftSamples:
             os.close(file)
         seconds, count = _HEAD.unpack_from(whole)
         _touch(torch, whole)
-        made: dict[int, Any] = dict(read_records(torch, whole[_HEAD_BYTES:]))
+        made = read_records(torch, whole[_HEAD_BYTES:])
         files = [mark for _, marks in made.values() for mark in marks]
         del made[_OPEN_FILES]
         complete = len(made) == count == length_of(self._dataset)

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 
+from ..process.collector import without_collections
 from .files_read import FileMark
 from .stored_form import decode, encode
 
@@ -51,17 +52,19 @@ class RecordWriter:
         self._parts, self._waiting = [], 0
 
 
-def read_records(torch: ModuleType, whole: memoryview) -> Iterator[tuple[int, object]]:
-    """(index, what was made) in the order of writing. ``whole`` begins with a record, at a multiple of 64
+def read_records(torch: ModuleType, whole: memoryview) -> dict[int, Any]:
+    """What was made, by index, in the order of writing. ``whole`` begins with a record, at a multiple of 64
     bytes in memory.
     """
-    at = 0
-    while at < len(whole):
-        index, layout_bytes, body_bytes = _RECORD.unpack_from(whole, at)
-        layout = bytes(whole[at + _RECORD.size : at + _RECORD.size + layout_bytes])
-        at = _aligned(at + _RECORD.size + layout_bytes)
-        yield index, decode(torch, layout, whole[at : at + body_bytes], copied=False)
-        at = _aligned(at + body_bytes)
+    found, at = {}, 0
+    with without_collections():
+        while at < len(whole):
+            index, layout_bytes, body_bytes = _RECORD.unpack_from(whole, at)
+            layout = bytes(whole[at + _RECORD.size : at + _RECORD.size + layout_bytes])
+            at = _aligned(at + _RECORD.size + layout_bytes)
+            found[index] = decode(torch, layout, whole[at : at + body_bytes], copied=False)
+            at = _aligned(at + body_bytes)
+    return found
 
 
 def _aligned(at: int) -> int:

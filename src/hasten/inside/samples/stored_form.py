@@ -199,9 +199,14 @@ class _Reading:
 
     def _tensor(self, name: str, shape: list[int], order: list[int], size: int) -> object:
         dtype = getattr(self._torch, name)
-        part = self._next(size, aligned=True)
-        inner = self._torch.frombuffer(part, dtype=dtype) if size else self._torch.empty(0, dtype=dtype)
-        tensor = inner.reshape(shape).permute(order)
+        at = self._begin(size, aligned=True)
+        if size:
+            inner = self._torch.frombuffer(self._body, dtype=dtype, count=prod(shape), offset=at)
+        else:
+            inner = self._torch.empty(0, dtype=dtype)
+        tensor = inner.view(shape)
+        if order != sorted(order):
+            tensor = tensor.permute(order)
         return tensor.clone() if self._copied else tensor
 
     def _array(self, kind: str, dtype: str, *rest: Any) -> object:
@@ -224,13 +229,16 @@ class _Reading:
         return picture
 
     def _next(self, size: int, aligned: bool = False) -> memoryview:
-        if aligned:
-            self._at += -self._at % _ALIGNED
-        part = self._body[self._at : self._at + size]
-        if len(part) != size:
+        at = self._begin(size, aligned)
+        return self._body[at : at + size]
+
+    def _begin(self, size: int, aligned: bool) -> int:
+        """Where the next ``size`` bytes begin."""
+        at = self._at + (-self._at % _ALIGNED if aligned else 0)
+        self._at = at + size
+        if self._at > len(self._body):
             raise ValueError("the sample is cut short")
-        self._at += size
-        return part
+        return at
 
 
 def _order(strides: Any, shape: Any) -> list[int]:

@@ -11,7 +11,8 @@ than ``_MOST`` objects, the state counts as changed.
 
 Some changes are not seen:
 
-- in objects of a large container beyond the first ``_MOST``, and deeper than ``_DEEPEST``;
+- in objects of a large container beyond the first ``_MOST``, and deeper than ``_DEEPEST``; paths, and tuples
+  of them and of plain values, all count;
 - in single elements of arrays of more than 16 MB (some are looked at);
 - in the bytes of tensors of more than 16 MB, or on a GPU;
 - within objects of compiled libraries, which are known by their identity;
@@ -35,12 +36,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from operator import itemgetter
 from pathlib import PurePath
 from typing import Any
 
 from ..class_names import module_of
 from ..random_state import state_of_generator
-from .contents import WHOLE_BYTES, array_state, buffer_state, is_plain, plain_bytes, tensor_state
+from .contents import WHOLE_BYTES, array_state, buffer_state, is_plain, plain_bytes, rows_digest, tensor_state
 from .script_code import is_librarys, named_by, parts_of
 
 _DEEPEST = 10
@@ -98,7 +100,7 @@ def _looked_at(dataset: object, functions: tuple[object, ...], lenient: bool) ->
 
 def _look_at(look: _Look, dataset: object, functions: tuple[object, ...]) -> None:
     kind = type(dataset).__name__
-    for name, value in sorted(_attributes(dataset), key=_name):
+    for name, value in sorted(_attributes(dataset), key=itemgetter(0)):
         look.look_at(f"{kind}.{name}", value)
     for number, function in enumerate(functions):
         look.look_at(f"{getattr(function, '__name__', type(function).__name__)} ({number})", function)
@@ -211,10 +213,12 @@ class _Look:
         told: list[object] = [len(listed), zlib.crc32(array("Q", map(id, listed)).tobytes())]
         if type(value) not in (*_CONTAINERS, dict):
             told.append(self._object(value, depth))
-        if len(listed) > _FEW:
-            self._large.append((self._name, listed, depth))
-        else:
+        if len(listed) <= _FEW:
             told += [self._tell(one, depth) for one in listed]
+        elif (digest := rows_digest(listed)) is not None:
+            told.append(digest)
+        else:
+            self._large.append((self._name, listed, depth))
         return told
 
     def _function(self, value: Any, depth: int) -> object:
@@ -243,7 +247,7 @@ class _Look:
     def _object(self, value: Any, depth: int) -> object:
         told: list[object] = [self._tell(kind, depth) for kind in type(value).__mro__[:-1]]
         told.append(self._counted(value))
-        attributes = sorted(_attributes(value), key=_name)
+        attributes = sorted(_attributes(value), key=itemgetter(0))
         frames = getattr(getattr(value, "_mgr", None), "blocks", ())  # of a pandas DataFrame or Series
         if module_of(type(value)).startswith("pandas.") and frames:
             attributes += [("blocks", [block.values for block in frames])]
@@ -286,10 +290,6 @@ def _is_iterator(value: object) -> bool:
 
 def _digest(told: object, before: int = 0) -> int:
     return zlib.crc32(repr(told).encode("utf-8", "surrogatepass"), before)
-
-
-def _name(pair: tuple[str, object]) -> str:
-    return pair[0]
 
 
 def _some(values: list[Any]) -> list[Any]:
