@@ -13,6 +13,7 @@ from hasten.bench.comparing.live import LiveBench
 from hasten.bench.comparing.steps import TOO_FEW_REGULAR, Rhythm
 from hasten.bench.workers.ending import PlanRefused
 from hasten.errors import Refusal, WorkerError
+from hasten.records.observation import Step
 from hasten.records.plan import BASELINE, Plan
 from tests.bench.clocked_workers import ClockedTrials
 from tests.bench.paper_workers import PaperTrials, PaperWorker
@@ -21,6 +22,7 @@ RHYTHM = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
 BLOCK = 11  # steps: one discarded and a tenth of a second
 FAST = Plan({"bf16": {}})
 STEADY = Plan({"malloc": {}})
+AFTER = Step(0.1, None, 0, 0, {}, (), (0, 0, 0))  # what comes after a script's last step
 
 
 def bench_over(trials: PaperTrials, rhythm: Rhythm = RHYTHM) -> LiveBench:
@@ -195,6 +197,24 @@ def test_no_abba_block_spans_two_workers() -> None:
     assert len(trials.workers) == 5
     assert all(worker.stopped for worker in trials.workers[:4])
     assert trials.log.count("baseline x 3") == trials.log.count("bf16 x 3") == 5, "each settles anew"
+
+
+def test_a_process_is_not_trained_to_an_end_that_is_known() -> None:
+    """Each script lasts for an ABBA block and a half; what comes after the last step is seen once."""
+    trials = PaperTrials(effects={"bf16": 0.5}, length=17 + 6 * BLOCK + 5, rest=AFTER)
+    trial = bench_over(trials).compare(BASELINE, FAST, 0.0)
+    assert trial.log_ratios == pytest.approx([math.log(0.5)] * 5)
+    assert [len(worker.history) for worker in trials.workers] == [trials.length, *[17 + 4 * BLOCK] * 4]
+
+
+def test_an_end_is_seen_once_under_the_plans_that_are_compared() -> None:
+    trials = PaperTrials(effects={"bf16": 0.5}, length=17 + 6 * BLOCK + 5, rest=AFTER)
+    bench = bench_over(trials)
+    bench.compare(BASELINE, FAST, 0.0)
+    started = len(trials.workers)
+    bench.compare(STEADY, Plan({**STEADY.techniques, **FAST.techniques}), 0.0)
+    lengths = [len(worker.history) for worker in trials.workers[started:]]
+    assert lengths == [trials.length, *[17 + 4 * BLOCK] * 2]
 
 
 def test_blocks_shrink_until_a_short_script_has_room_for_a_abba_block() -> None:

@@ -149,6 +149,14 @@ class EpochEnds:
         first = noted and kind.evaluated and self._is_first(plan, kind, course)
         self.tails.append(EpochEnd(plan, rest.seconds, first, kind, len(self._courses)))
 
+    def end_known(self, a: Plan, b: Plan, within: int) -> bool:
+        """Whether the script is known to end before so many steps, and a process under one of the plans has
+        shown what comes after its last one: another would show nothing new.
+        """
+        ends = self.script_steps is not None and self.script_steps < within
+        same = not (changing(a) or changing(b))
+        return ends and same and any(tail.plan in (a, b) for tail in self.tails)
+
     def _course(self, plan: Plan, before: int) -> _Course:
         """The course of the current process; of a new one if nothing was ``before``."""
         if not before or not self._courses:

@@ -138,8 +138,10 @@ class LiveBench:
         self._settled.clear()
         self._noted = 0
 
-    def _ready_worker(self, process_plan: Plan) -> Worker:
-        if self._worker is None or self._fixed(self._worker.plan) != process_plan:
+    def _ready_worker(self, a: Plan, b: Plan) -> Worker:
+        process_plan, taken = self._fixed(a), len(self._worker.history) if self._worker else 0
+        ends = self._ends.end_known(a, b, taken + BLOCKS * self._schedule.block)
+        if self._worker is None or ends or self._fixed(self._worker.plan) != process_plan:
             self.close()
             self._trials.rehearse(process_plan)
             self._worker = self._trials.worker(process_plan)
@@ -161,7 +163,7 @@ class LiveBench:
             raise TrialFailed(self._schedule.too_short)
         wait = late(a, b, self.shows_after)
         self._check_length(wait)
-        worker = self._ready_worker(self._fixed(a))
+        worker = self._ready_worker(a, b)
         self._train_until(wait, worker, a)
         order = (a, b, b, a) if comparison.gathered % 2 == 0 else (b, a, a, b)
         logs, contended = {a: 0.0, b: 0.0}, False
