@@ -107,6 +107,10 @@ class Training:
         roots = self.trained_roots() or self.roots
         return bool(roots) and not any(root.training for root in roots)
 
+    def evaluates(self) -> bool:
+        """Whether all trained modules are in eval mode; not before the first of them is called."""
+        return bool(self.trained_roots()) and self.in_eval()
+
     @property
     def optimizers(self) -> list[Optimizer]:
         """The optimizers that are alive, in order of creation."""

@@ -127,6 +127,32 @@ def test_a_teacher_is_a_root(watch: Watch, mode: bool) -> None:
     assert not training.teaches(teacher), "it is evaluated, too"
 
 
+def test_the_parts_of_an_encoder_that_is_never_called_itself_are_roots(watch: Watch) -> None:
+    """``vae.encode(images)`` calls its layers one by one, before the model that is trained is called."""
+    layers, model = [torch.nn.Linear(4, 4).eval() for _ in range(3)], Net()
+    optimizer, code = sgd(model), torch.ones(8, 4)
+    with torch.no_grad():
+        for layer in layers:
+            code = layer(code)
+    model(code).sum().backward()
+    optimizer.step()
+    assert watch.training.roots == [*layers, model]
+    assert [watch.training.is_helper(root) for root in watch.training.roots] == [True, True, True, False]
+
+
+def test_what_only_evaluations_call_is_no_root(watch: Watch) -> None:
+    model, judge = Net(), Net().eval()
+    optimizer = sgd(model)
+    model(torch.ones(8, 4)).sum().backward()
+    model.eval()
+    with torch.no_grad():
+        model(torch.ones(8, 4))
+        judge(torch.ones(8, 4))
+    model.train()
+    optimizer.step()
+    assert watch.training.roots == [model]
+
+
 @pytest.mark.parametrize("first", [True, False])
 def test_a_frozen_teacher_is_a_root_where_gradients_are_on(watch: Watch, first: bool) -> None:
     """Most scripts freeze it and leave it at that. It may be called before the student, or after."""

@@ -184,7 +184,7 @@ class Hooks:
         if self._updated or not training.has_optimizers or not training.is_untrained(module):
             return
         known = has_slot(module) or module in self._passing or next(module.parameters(), None) is None
-        if not known and not training.in_eval() and may_help(training.torch, module):
+        if not known and not training.evaluates() and may_help(training.torch, module):
             self._add_root(module, set(), helps=True)
 
     def _add_root(self, module: Module, trained: set[int], helps: bool) -> None:
