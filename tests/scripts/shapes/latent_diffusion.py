@@ -1,5 +1,5 @@
-"""Diffusion in the codes of a frozen autoencoder, which is never called itself: its ``encode`` calls its layers,
-in each step and without gradients. Every fourth epoch codes are drawn and decoded.
+"""Diffusion in the codes of a frozen autoencoder, which is never called itself: its ``encode`` calls its
+layers, in each step and without gradients. Every fourth epoch codes are drawn and decoded.
 """
 
 import torch
