@@ -13,7 +13,8 @@ from ..training import NotApplicable
 from .cache_source import CacheSource
 from .columns import Columns, Uneven
 from .draws_in_samples import Drawing
-from .files_noted import FilesNoted
+from .files_noted import FilesNoted, opened
+from .files_read import mark_of
 from .forked_filling import cores, made_in_parallel
 from .made_records import Made
 from .own_objects import own_objects
@@ -268,14 +269,13 @@ class Cache:
 
     def _surely_made(self, index: int) -> Made:
         """The sample, and the files that it was made from."""
-        noted = FilesNoted()
         try:
-            with noted.noting():
+            with opened() as heard:
                 sample = self.source.make(index)
         except Exception as error:
             name = type(self.dataset).__name__
             raise NotApplicable(f"sample {index} of {name} raised {type(error).__name__}: {error}") from error
-        return sample, noted.marks
+        return sample, list(map(mark_of, heard))
 
     def invalidate_if_made_from(self, part: object) -> None:
         """Empty the cache if the samples are made from ``part``, which the script has changed."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import struct
 import sys
+from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 from types import ModuleType
@@ -28,10 +29,9 @@ _MODES = {"1", "L", "LA", "La", "RGB", "RGBA", "RGBa", "CMYK", "YCbCr", "HSV", "
 _NUMBER = struct.Struct("<q")
 _REAL = struct.Struct("<d")
 _MOST_DEPTH = 32
-_dumped = json.JSONEncoder(separators=(",", ":")).encode
 
-Layout = list[Any]
-"""[kind, its data ...], as in JSON."""
+Layout = Sequence[Any]
+"""(kind, its data ...), as tuples of tuples until it is written as JSON."""
 
 
 class Unstorable(Exception):
@@ -42,7 +42,7 @@ def encode(sample: object) -> tuple[bytes, bytes]:
     """A sample as (layout, body). Raises Unstorable."""
     body = _Body()
     layout = body.lay(sample, 0)
-    return _dumped(layout).encode(), b"".join(body.parts)
+    return _dumped(layout), b"".join(body.parts)
 
 
 def decode(torch: ModuleType, layout: bytes, body: memoryview, copied: bool) -> object:
@@ -50,6 +50,11 @@ def decode(torch: ModuleType, layout: bytes, body: memoryview, copied: bool) -> 
     ``copied``, tensors and arrays are views of it.
     """
     return _Reading(torch, body, copied).take(_parsed(layout))
+
+
+@lru_cache(maxsize=1024)  # most samples of a data set have the same
+def _dumped(layout: Layout) -> bytes:
+    return json.dumps(layout, separators=(",", ":")).encode()
 
 
 @lru_cache(maxsize=1024)
@@ -70,13 +75,13 @@ class _Body:
         if depth > _MOST_DEPTH:
             raise Unstorable("parts that are nested too deeply")
         if kind in (tuple, list):
-            return ["T" if kind is tuple else "L", [self.lay(part, depth + 1) for part in value]]
+            return "T" if kind is tuple else "L", tuple([self.lay(part, depth + 1) for part in value])
         if kind is dict:
             if not all(type(key) in (str, int) for key in value):
                 raise Unstorable("a dict whose keys are not strings or whole numbers")
-            return ["D", list(value), [self.lay(part, depth + 1) for part in value.values()]]
+            return "D", tuple(value), tuple([self.lay(part, depth + 1) for part in value.values()])
         if kind is Marked:
-            return ["M", self.lay(value.value, depth + 1)]
+            return "M", self.lay(value.value, depth + 1)
         if is_picture(value):
             return self._picture(value, depth)
         if hasattr(value, "element_size"):
@@ -88,19 +93,19 @@ class _Body:
     def _plain(self, value: Any) -> Layout:
         kind = type(value)
         if value is None:
-            return ["N"]
+            return ("N",)
         if kind is bool:
-            return ["B", int(value)]
+            return "B", int(value)
         if kind is int:
             if -(2**63) <= value < 2**63:
-                return ["I", self._add(_NUMBER.pack(value))]
-            return ["J", self._add(hex(value).encode())]
+                return "I", self._add(_NUMBER.pack(value))
+            return "J", self._add(hex(value).encode())
         if kind is float:
-            return ["F", self._add(_REAL.pack(value))]
+            return "F", self._add(_REAL.pack(value))
         if kind is str:
-            return ["S", self._add(value.encode("utf-8", "surrogatepass"))]
+            return "S", self._add(value.encode("utf-8", "surrogatepass"))
         if kind is bytes:
-            return ["Y", self._add(value)]
+            return "Y", self._add(value)
         raise Unstorable(f"{kind.__qualname__} objects")
 
     def _tensor(self, tensor: Any) -> Layout:
@@ -112,8 +117,8 @@ class _Body:
         if tensor.device.type != "cpu" or tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
             raise Unstorable("tensors of a device, with a gradient or with a lazy sign")
         if tensor.is_contiguous():
-            shape = list(tensor.shape)
-            return ["t", name, shape, list(range(len(shape))), self._add(raw_bytes(tensor), aligned=True)]
+            shape = tuple(tensor.shape)
+            return "t", name, shape, tuple(range(len(shape))), self._add(raw_bytes(tensor), aligned=True)
         order = _order(tensor.stride(), tensor.shape)
         if not tensor.permute(order).is_contiguous():
             tensor = tensor.clone()  # without the gaps; torch keeps the order of its dimensions
@@ -121,7 +126,8 @@ class _Body:
         inner = tensor.permute(order)
         if not inner.is_contiguous():
             raise Unstorable("tensors whose memory overlaps")
-        return ["t", name, list(inner.shape), _inverse(order), self._add(raw_bytes(inner), aligned=True)]
+        kept = self._add(raw_bytes(inner), aligned=True)
+        return "t", name, tuple(inner.shape), _inverse(order), kept
 
     def _array(self, array: Any) -> Layout:
         numpy = sys.modules["numpy"]
@@ -130,20 +136,20 @@ class _Body:
         if type(array) is not numpy.ndarray and not isinstance(array, numpy.generic):
             raise Unstorable(f"{type(array).__qualname__} objects of numpy")
         if isinstance(array, numpy.generic):
-            return ["g", array.dtype.str, self._add(array.tobytes(), aligned=True)]
+            return "g", array.dtype.str, self._add(array.tobytes(), aligned=True)
         order = _order(array.strides, array.shape)
         if not array.transpose(order).flags.c_contiguous:
             array = array.copy(order="K")
             order = _order(array.strides, array.shape)
         inner = array.transpose(order)
         kept = self._add(inner.tobytes(), aligned=True)
-        return ["a", array.dtype.str, list(inner.shape), _inverse(order), kept]
+        return "a", array.dtype.str, tuple(inner.shape), _inverse(order), kept
 
     def _picture(self, picture: Any, depth: int) -> Layout:
         if picture.mode not in _MODES:
             raise Unstorable(f"pictures of mode {picture.mode}")
         info = self.lay(dict(picture.info), depth + 1)
-        return ["P", picture.mode, list(picture.size), info, self._add(picture.tobytes())]
+        return "P", picture.mode, tuple(picture.size), info, self._add(picture.tobytes())
 
     def _add(self, part: bytes, aligned: bool = False) -> int:
         """Returns how many bytes it is."""
@@ -246,5 +252,5 @@ def _order(strides: Any, shape: Any) -> list[int]:
     return sorted(range(len(shape)), key=lambda n: -abs(strides[n]))
 
 
-def _inverse(order: list[int]) -> list[int]:
-    return sorted(range(len(order)), key=order.__getitem__)
+def _inverse(order: list[int]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(order)), key=order.__getitem__))
