@@ -12,7 +12,7 @@ from hasten.bench.fake import ScriptedBench
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.reasons import WhyNot
 from hasten.records.result import Refused
-from hasten.records.trial import Trial, Unseen
+from hasten.records.trial import Seen, Trial, Unseen
 from hasten.report.reasons import reason_words, why_not_words
 from hasten.tuning.bounds import Bounds
 from hasten.tuning.candidate import Candidate
@@ -327,6 +327,52 @@ def test_a_budget_grows_for_what_takes_a_good_share_by_then(share: float, found:
     plan = search.run([candidate("fast"), of("quick", "evaluation", share=share)])
     assert set(plan.techniques) == found
     assert [set(one.techniques) for one in left.asked] == ([{"quick", "fast"}] if "quick" in found else [])
+
+
+class SeenLater(Slow):
+    """What was not seen in a first look is seen in a second, or ``never``."""
+
+    def __init__(self, needed: float, share: float, never: bool = False) -> None:
+        super().__init__({"quick": 0.8, "fast": 0.2}, outside=EVALUATION, share=share)
+        self._needed = needed
+        self._never = never
+
+    def seek(self, a: Plan, b: Plan, seconds: float) -> Seen | Unseen:
+        found = super().seek(a, b, seconds)
+        first = self._never or len(self.sought) == 1
+        return Unseen("evaluation", seconds, 1, needed=self._needed) if first else found
+
+
+@pytest.mark.parametrize(
+    ("needed", "share", "alone", "looks"),
+    [
+        pytest.param(20.0, 0.1, False, [10.0, 22.0], id="in as much of the time as it takes of the run"),
+        pytest.param(20.0, 0.02, False, [2 / 3], id="it still takes little of it"),
+        pytest.param(40.0, 0.1, False, [10.0, 44.0], id="last, in half of the time"),
+        pytest.param(60.0, 0.1, False, [10.0], id="that takes too long"),
+        pytest.param(20.0, 0.1, True, [10.0, 22.0], id="after what needs fresh processes"),
+    ],
+)
+def test_what_was_not_seen_is_looked_for_again_once_it_takes_a_good_share(
+    needed: float, share: float, alone: bool, looks: list[float]
+) -> None:
+    """A tutorial's evaluation took 12% of an epoch, and a quarter once its samples were in memory."""
+    bench = SeenLater(needed, share)
+    bounds = Bounds({"forward": 1.0}, 1.0, {"evaluation": share / (1 - share)})
+    search = search_over(bench, Granting(100.0), bounds=bounds)
+    of_steps = fresh("fast") if alone else candidate("fast")
+    plan = search.run([of_steps, of("quick", "evaluation", share=share)])
+    assert [seconds for _, seconds in bench.sought] == pytest.approx(looks)
+    assert set(plan.techniques) == ({"fast", "quick"} if len(looks) == 2 else {"fast"})
+    assert ("quick" in why_not(search)) == (len(looks) == 1)
+
+
+def test_a_second_look_that_does_not_see_it_either_says_how_long_it_was() -> None:
+    bench = SeenLater(20.0, 0.1, never=True)
+    bounds = Bounds({"forward": 1.0}, 1.0, {"evaluation": 0.1 / 0.9})
+    search = search_over(bench, Granting(100.0), bounds=bounds)
+    assert search.run([candidate("fast"), of("quick", "evaluation", share=0.1)]) == plan_of("fast")
+    assert why_not(search)["quick"].startswith("one evaluation was seen within 22 s, and two are needed")
 
 
 class Watched(ScriptedBench):

@@ -29,11 +29,11 @@ Announce = Callable[[str, Plan], None]
 
 @dataclass(frozen=True)
 class _PutOff:
-    """A comparison put off: its index among what was left out, and the ``share`` of the search's time to
+    """A comparison put off: its ``row`` among what was left out, and the ``share`` of the search's time to
     watch.
     """
 
-    at: int
+    row: Refused
     plan: Plan
     share: float
 
@@ -186,8 +186,29 @@ class Comparisons:
         """Leave out a part that was not seen in a ``share`` of the search's time. Only at the end of the
         search is it known what else that takes, and which budget would leave time for this, too.
         """
-        self._put_off.append(_PutOff(len(self.left_out), plan, share))
         self.leave_out(name, why)
+        self._put_off.append(_PutOff(self.left_out[-1], plan, share))
+
+    def look_again(self, name: str, share: float) -> bool:
+        """Whether a part that was put off is seen now, in up to this ``share`` of the time left. Then it is
+        put off no longer.
+        """
+        at = next((n for n, one in enumerate(self._put_off) if one.row.technique == name), None)
+        if at is None:
+            return False
+        one = self._put_off[at]
+        (why,) = one.row.reasons
+        needed = why.unseen.needed if why.unseen is not None else None
+        if needed is None or _MARGIN * needed > share * self.seconds_left:
+            return False
+        seen = self.seek(name, BASELINE, one.plan, _MARGIN * needed)
+        row = self.left_out.index(one.row)
+        if isinstance(seen, Unseen):
+            self.left_out[row] = Refused(name, (replace(why, unseen=seen),))
+            self._put_off[at] = replace(one, row=self.left_out[row])
+            return False
+        del self.left_out[row], self._put_off[at]
+        return True
 
     def name_budgets(self, found: Plan) -> None:
         """For all that was put off: the budget to see, compare and confirm it with ``found``; for what was
@@ -197,11 +218,10 @@ class Comparisons:
         for name in self.untried:
             self.untried[name] = self._deadline.enough_for(found, self._wanted)
         for one in self._put_off:
-            row = self.left_out[one.at]
-            (why,) = row.reasons
+            (why,) = one.row.reasons
             if why.unseen is not None and why.unseen.needed is not None:
                 why = self._in_time(why, found, one, _MARGIN * why.unseen.needed)
-                self.left_out[one.at] = Refused(row.technique, (why,))
+                self.left_out[self.left_out.index(one.row)] = Refused(one.row.technique, (why,))
 
     def _in_time(self, why: WhyNot, found: Plan, one: _PutOff, needed: float) -> WhyNot:
         """``why`` with the budget in which there are so many seconds to look, unless that is out of all

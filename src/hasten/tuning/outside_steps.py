@@ -5,8 +5,9 @@ until the part has occurred (``Bench.seek``), and the time beyond regular steps 
 for a large share of the run are compared first, alone, with that share of the search's time; where steps are
 so slow that not all can be tried for them, a good share is enough, if that much of the time will do. As
 steps get faster, other parts take a larger share: what then takes a good one is compared before the
-techniques for steps that need fresh processes, and a budget that nobody named grows for it. The rest comes
-last, in combination with what was found; below 1%, nothing is.
+techniques for steps that need fresh processes, and again after these, and a budget that nobody named grows
+for it; if it was not seen at first, it is looked for again. The rest comes last, in combination with what was
+found; below 1%, nothing is.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ LARGE_START = 0.05  # of a run: what shortens starts comes before what needs who
 _TO_LOOK = 0.1  # of the time left, for a part that may not occur at all, or takes as much of the run
 _LOOKED = 1 / 3  # of a comparison's time, for a part that is known to
 _GROWS = 0.05  # of a run: may become a good share as steps get faster
+_LAST_LOOK = 0.5  # of the time left
 _LOOKED_LEAST = 0.04  # of the time left, for such a part: enough where epochs can be cut short
 
 
@@ -97,6 +99,21 @@ def grown_large(candidates: Sequence[Candidate], step: float) -> list[Candidate]
     """Those whose part of the run takes a good share of it, largest first."""
     grown = [one for one in candidates if share_of_faster(one.share or 0.0, step) >= GROWN_SHARE]
     return sorted(grown, key=lambda candidate: -(candidate.share or 0.0))
+
+
+def seen_again(
+    comparisons: Comparisons, unseen: Sequence[Candidate], step: float, last: bool
+) -> list[Candidate]:
+    """Of those whose part of the run was not seen: what takes a good share of it by now, and is seen in that
+    share of the time left. In half of it, where these are the ``last`` that may be compared.
+    """
+    return [
+        one
+        for one in grown_large(unseen, step)
+        if comparisons.look_again(
+            one.technique.name, _LAST_LOOK if last else share_of_faster(one.share or 0.0, step)
+        )
+    ]
 
 
 def too_long(comparisons: Comparisons, plan: Plan, candidate: Candidate) -> WhyNot:

@@ -25,7 +25,7 @@ from .candidate import Candidate, rivals_of
 from .comparisons import Comparisons
 from .jointly import fitted, fitting_each_other, tried_together
 from .other_settings import with_best_settings
-from .outside_steps import divided, grown_large, large, share_of_faster, too_long, weighed
+from .outside_steps import divided, grown_large, large, seen_again, share_of_faster, too_long, weighed
 from .starts import due_before, is_for_start, left_out_alone, with_room_for, with_starts
 
 _LONGER = 2  # times as long as the first time, for a second try
@@ -42,6 +42,7 @@ class Search:
         self._steadying: set[str] = set()  # names of what is on from the start, before it has gained anything
         self._starts: list[Candidate] = []  # what shortens the start, and was not tried yet
         self._displaced: set[str] = set()  # of those, what made room for something else
+        self._unseen: list[Candidate] = []  # what is for parts of a run that were not seen so far
         self._slow: list[Candidate] = []  # what is slow to set up: its other settings are tried last
         self._catalog: dict[str, type[Technique]] = dict(CATALOG)
 
@@ -90,7 +91,7 @@ class Search:
         late_settings = [c for c in (*joint, *self._slow) if c.technique.name in self.found.techniques]
         for candidate in (*steadying, *late_settings):
             self.found = with_best_settings(self.comparisons, self.found, candidate, self._catalog)
-        self._join(outside)
+        self._join(self._try_grown(outside, last=True))
         self._starts += [one for one in starts if one.technique.name in self._displaced]
         settled = self.found
         self._try_starts()
@@ -111,6 +112,8 @@ class Search:
     ) -> list[Candidate]:
         """Try what speeds up a large part of the run against the baseline; returns what is left to try."""
         worth = weighed(self.comparisons, outside) if outside else []
+        known = {candidate.technique.name for candidate in worth}
+        self._unseen = [candidate for candidate in outside if candidate.technique.name not in known]
         first = large(self.comparisons, worth, of_steps)
         for position, candidate in enumerate(first):
             share = (candidate.share or 0.0) / (len(first) - position)
@@ -118,10 +121,14 @@ class Search:
         self._by_itself, self.found = self.found, BASELINE
         return [candidate for candidate in worth if candidate not in first]
 
-    def _try_grown(self, outside: Sequence[Candidate]) -> list[Candidate]:
+    def _try_grown(self, outside: Sequence[Candidate], last: bool = False) -> list[Candidate]:
         """Try what takes a good part of the run by now, in combination with what was found. It is set aside
-        like what was tried by itself; returns what is left to try.
+        like what was tried by itself; returns what is left to try. What was not seen before is looked for
+        again, for longer; where it comes ``last``, no other comparison of whole processes follows.
         """
+        again = seen_again(self.comparisons, self._unseen, self._bounds.step, last)
+        self._unseen = [candidate for candidate in self._unseen if candidate not in again]
+        outside = [*outside, *again]
         steps, grown = self.found, grown_large(outside, self._bounds.step)
         for candidate in grown:
             share = share_of_faster(candidate.share or 0.0, self._bounds.step)
