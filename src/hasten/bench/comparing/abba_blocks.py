@@ -16,6 +16,8 @@ from .steps import TOO_FEW_REGULAR, Rhythm
 
 LEAST_ABBA_BLOCKS, _LEAST_IF_FEW = 5, 3  # few: steps are slow, or the script has few of them
 MOST_ABBA_BLOCKS = 24
+_HARDLY_ANY = 8  # that cannot be timed to one that can, where each of them takes seconds
+_SHARE_OF_A = 0.25  # of those: by chance, of a script in which no plan can be timed, about half are
 HOPELESS, _HOPELESS_IF_LONG = 10.0, 6.0  # times slower
 LONG_SECONDS = 1.0  # of a step: other programs do not make it several times as long
 _LONG_WAIT = 1.0  # seconds for one cycle of a hopeless plan
@@ -131,8 +133,11 @@ class Comparison:
             self._log_ratios.append((log_ratio, contended))
             return
         self._untimed += 1
-        if self.too_few and self._untimed >= MOST_ABBA_BLOCKS:
-            raise (Untimable if 2 * self.untimed_a >= self._untimed else TrialFailed)(TOO_FEW_REGULAR)
+        few = self._least < LEAST_ABBA_BLOCKS
+        most = min(MOST_ABBA_BLOCKS, _HARDLY_ANY * (1 + self.gathered)) if few else MOST_ABBA_BLOCKS
+        if self.too_few and self._untimed >= most:
+            of_script = self.untimed_a >= _SHARE_OF_A * self._untimed
+            raise (Untimable if of_script else TrialFailed)(TOO_FEW_REGULAR)
 
     @property
     def gathered(self) -> int:
