@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from hasten.bench.rehearsal import rehearse
+from hasten.bench.workers.ending import PlanRefused
 from hasten.errors import WorkerError
 from hasten.launch.ranks_of_plan import Wish
+from hasten.records.plan import Plan
 from hasten.records.ranks import Findings, LoaderKey
 
 from ..inside.distributed.forked import workers_forked
@@ -110,6 +112,19 @@ FIT = {
     ),
     "forward called directly": (
         loop("F.cross_entropy(model.forward(x), y)"),
+        "mean",
+        [],
+    ),
+    "lazy layers that are tried one by one": (
+        """
+    for net in range(2):
+        model = nn.Sequential(nn.LazyLinear(16), nn.ReLU(), nn.LazyLinear(3))
+        found = x[:1]
+        for layer in model:
+            found = layer(found)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+        + loop("F.cross_entropy(model(x), y)"),
         "mean",
         [],
     ),
@@ -387,3 +402,15 @@ def test_an_interruption_says_of_what(tmp_path: Path, monkeypatch: pytest.Monkey
         monkeypatch.setattr(trials, "ranks", interrupted)
         with pytest.raises(KeyboardInterrupt, match=r"^the rehearsal was interrupted$"):
             rehearse(trials, Wish(2))
+
+
+def test_a_script_that_fails_in_a_rehearsal_speaks_against_ranks_and_ends_no_tune(tmp_path: Path) -> None:
+    """A tune that had found a plan already was over when something of ours failed in one."""
+    failing = "    raise ValueError('too few\\nwrong shape')\n"
+    refusal = "processes: the script fails where it is rehearsed: wrong shape"
+    with (
+        workers_forked(),
+        trials_for(tmp_path, GROUND + failing) as trials,
+        pytest.raises(PlanRefused, match=refusal),
+    ):
+        trials.rehearse(Plan({"processes": {"count": 2}}))

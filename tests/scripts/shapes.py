@@ -236,6 +236,8 @@ TUNABLE = (
           note="60 steps of a teacher, then 80 of its student"),
     shape("perceptual_loss", 120, 8, "Sequential Features", "Adam",
           note="what is made is compared through a frozen network, whose mode is never changed"),
+    shape("lazy_layers", 120, 8, "Sequential", "SGD",
+          note="layers that find out their sizes, of two models: one is only looked at"),
     shape("latent_diffusion", 120, 8, "Conv2d Down Down Conv2d Denoiser", "AdamW",
           note="a frozen autoencoder's layers are called by a method of its own, before the model"),
     shape("target_network", 150, 32, "Sequential", "Adam", note="a copy is called in each step, undetached"),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import HastenError
+from ..errors import HastenError, ScriptError
 from ..inside.distributed.slicing import slice_of
 from ..inside.guarding.step_numbers import END, EVALUATED, Event, parted, read_events
 from ..inside.job import AHEAD, CLOCKS, COURSE, EPOCH, IN_FLOAT64, SEEN, SHORT, WITH_SUM
@@ -47,6 +47,17 @@ def rehearse(trials: Trials, wish: Wish, briefly: bool = False) -> Findings:
         return _first_step(trials, wish) if briefly else _rehearsed(trials, wish)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("the rehearsal was interrupted") from None
+
+
+def findings_of(trials: Trials, wish: Wish, briefly: bool) -> Findings:
+    """As ``rehearse``, of a script that was seen to train: if it fails here, that speaks against the ranks,
+    and ends nothing else.
+    """
+    try:
+        return rehearse(trials, wish, briefly)
+    except ScriptError as error:
+        last = str(error).rstrip().rpartition("\n")[2]
+        return Findings(refusals=(f"the script fails where it is rehearsed: {last}",))
 
 
 def _first_step(trials: Trials, wish: Wish) -> Findings:

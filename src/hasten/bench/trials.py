@@ -27,7 +27,7 @@ from ..lost_writes import check_room
 from ..records.plan import BASELINE, Plan
 from ..records.ranks import Findings
 from ..scripts.sources import Sources
-from .rehearsal import SEED, foreseen, rehearse
+from .rehearsal import SEED, findings_of, foreseen
 from .stage import Stage, offline
 from .workers.ending import PlanRefused
 from .workers.joint_starts import Starts
@@ -255,14 +255,14 @@ class Trials:
         rehearsed in that many, once. ``briefly``: as far as needed to time it; what is to be kept is
         rehearsed in full.
 
-        Raises PlanRefused if they do not train what one trains, and all that ``rehearse`` raises.
+        Raises PlanRefused if they do not train what one trains, and what ``findings_of`` raises.
         """
         wish = self._wish(plan)
         if wish is None:
             return
         if wish.rehearsed not in (self._rehearsed if briefly else self._in_full):
             with self.stopwatch.on("rehearsing"):
-                self._rehearsed[wish.rehearsed] = rehearse(self, wish.rehearsed, briefly)
+                self._rehearsed[wish.rehearsed] = findings_of(self, wish.rehearsed, briefly)
             if not briefly:
                 self._in_full.add(wish.rehearsed)
         refusals = self._rehearsed[wish.rehearsed].refusals

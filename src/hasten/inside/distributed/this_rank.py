@@ -32,7 +32,7 @@ from .spot_checks import SpotChecks, can_check
 from .step_apart import StepApart
 from .trained_parameters import TrainedParameters
 from .watch import Watch
-from .watched import Watched, bits_of
+from .watched import Watched, parameter_bits
 
 if TYPE_CHECKING:
     import torch
@@ -192,8 +192,7 @@ class ThisRank:
     def _meet(self, root: torch.nn.Module) -> None:
         """``root`` is about to be trained for the first time."""
         self._met.add(id(root))
-        bits = [int(bits_of(parameter)) for parameter in root.parameters()]  # in integers nothing is rounded
-        self._models = zlib.crc32(repr(bits).encode(), self._models)
+        self._models = zlib.crc32(repr(parameter_bits(root)).encode(), self._models)
         self._training_begins()
 
     def _training_begins(self) -> None:

@@ -196,6 +196,14 @@ def bits_of(tensor: torch.Tensor) -> torch.Tensor:
     return found
 
 
+def parameter_bits(root: torch.nn.Module) -> list[int]:
+    """Of each parameter, in integers, as in them nothing is rounded; not of those that a lazy module makes in
+    its first pass.
+    """
+    lazy = torch.nn.parameter.is_lazy
+    return [int(bits_of(parameter)) for parameter in root.parameters() if not lazy(parameter)]
+
+
 def number_of(bits: int) -> float:
     """A sum of bits as a float that can hold it exactly."""
     return float(bits % _MOST)
