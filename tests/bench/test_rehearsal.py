@@ -146,7 +146,13 @@ FIT = {
 
 @pytest.mark.parametrize(
     "name",
-    cases(FIT, {"a mean", "noise", "a look at a batch of another loader", "dropout and batch norm"}),
+    cases(
+        FIT,
+        {
+            *("a mean", "noise", "a look at a batch of another loader", "dropout and batch norm"),
+            "lazy layers that are tried one by one",
+        },
+    ),
 )
 def test_what_fits_is_let_through(tmp_path: Path, name: str) -> None:
     source, loss, remarks = FIT[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,21 +11,25 @@ import pytest
 
 from hasten.bench.comparing.epoch_ends import EpochEnds
 from hasten.bench.comparing.steps import STEPS, Rhythm
+from hasten.records.codec import from_json, to_json
 from hasten.records.observation import Observation, Step
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.reasons import Reason
 from hasten.records.result import Tried, TuneResult
 from hasten.records.run_forecast import ForecastPart, RunForecast, SeenProcess
+from hasten.records.sources import SourceDigests
 from hasten.records.trial import Ratio, Trial
 from hasten.records.whole_run import Part, WatchedRun
+from hasten.report.conclusion import conclusion_words
 from hasten.report.forecast import forecast_lines
 from hasten.tuning.conclusion import Found, conclude
-from hasten.tuning.run_evidence import around_steps, forecast_of, slower_of
+from hasten.tuning.run_evidence import around_steps, forecast_of, slower_of, with_forecast
 from tests.bench.made_up import facts, loader, observation, step, trial, verdict, watched_run
 
 PLAN = Plan({"malloc": {}})
 LATE = PLAN.adding("denormals", {})
 RATIOS = [0.5, 0.51, 0.49, 0.5]
+SOURCES = SourceDigests("a", {})
 
 
 def confirmation(plan: Plan = PLAN, **changes: Any) -> Trial:
@@ -93,6 +98,39 @@ def told(*args: object, **more: object) -> RunForecast:
     found = forecast(*args, **more)  # type: ignore[arg-type]
     assert found is not None
     return found
+
+
+def with_ends(end: float) -> TuneResult:
+    """Of a run of 400 steps, each tenth of which begins an epoch: that takes so long under the plan."""
+    ends = ends_of((BASELINE, course(40, 10, 0.01)), (PLAN, course(40, 10, end)), steps_in_all=400)
+    found = Found(facts(), 100.0, verdict=verdict(), trial=confirmation(), ends=ends)
+    result = replace(conclude(found), tune_seconds=100.0, nproc=3, sources=SOURCES)
+    return with_forecast(found, result, lambda: None)
+
+
+def test_no_plan_is_given_under_which_a_run_is_sure_to_take_longer() -> None:
+    """Of federated learning, steps were 1.53 times faster, and a run of 22 s was to take 75 s: a data set for
+    each client was examined anew.
+    """
+    fine, longer = with_ends(0.01), with_ends(1.0)
+    assert (fine.outcome, fine.plan) == ("gain", PLAN)
+    assert fine.forecast is not None
+    assert fine.forecast.is_faster
+    assert (longer.outcome, longer.plan, longer.forecast, longer.speedup) == ("no-gain", BASELINE, None, None)
+    assert (longer.tune_seconds, longer.nproc, longer.sources) == (100.0, 3, SOURCES)
+    assert conclusion_words(longer) == (
+        "its steps train 2.00 times faster, but a run with these arguments (400 steps): 6.4 s before, about "
+        "44.0 s (33.9 to 54.1) under the plan (start 2.0 s -> 2.0 s; steps 4.0 s -> 2.0 s; evaluations and "
+        "new epochs 400 ms -> 40.0 s). Leave out what costs that: name the others, each by --only"
+    )
+    assert from_json(TuneResult, json.loads(json.dumps(to_json(longer)))) == longer
+
+
+def test_a_run_that_may_take_longer_is_no_reason_to_give_no_plan() -> None:
+    result = with_ends(0.05)
+    assert result.forecast is not None
+    assert (result.forecast.is_faster, result.forecast.is_slower) == (False, False)
+    assert result.plan == PLAN
 
 
 def test_a_run_whose_end_was_seen() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from .run_forecast import RunForecast
 from .verdict import Shortfall
 
 
@@ -54,6 +55,7 @@ Code = Literal[
     "no time",
     "nothing faster",
     "nothing applies",
+    "longer run",
     "refused",
 ]
 
@@ -65,7 +67,8 @@ class Conclusion:
     "confirmed": in fresh processes. "noise": what looked faster may be noise; ``resolution`` says what would
     have been found. "unsure": as ``unsure`` says. "slower", "failed": the plan, in fresh processes. "not
     held", "not checked", "not seen": accuracy. "no time": to try anything. "nothing faster" of what was
-    tried; ``resolution`` says what was not found. "nothing applies": here. "refused": the script.
+    tried; ``resolution`` says what was not found. "nothing applies": here. "longer run": steps are
+    faster, and a whole run is not, as ``run`` says. "refused": the script.
     """
 
     code: Code
@@ -73,3 +76,4 @@ class Conclusion:
     resolution: Resolution | None = None
     unsure: Unsure | None = None
     short: Shortfall | None = None  # where the search ended long before the budget
+    run: RunForecast | None = None

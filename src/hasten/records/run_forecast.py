@@ -129,3 +129,8 @@ class RunForecast:
     def is_faster(self) -> bool:
         """Whether the interval of the saving excludes zero."""
         return self.saved.low > 0
+
+    @property
+    def is_slower(self) -> bool:
+        """Whether all of that interval is below zero."""
+        return self.saved.high < 0

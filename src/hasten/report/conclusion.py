@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from ..records.conclusion import Code, Looks, Resolution, Unsure
 from ..records.result import TuneResult
+from ..records.run_forecast import RunForecast
+from ..records.trial import Ratio
 from ..records.verdict import GuardVerdict
 from ..units import counted
-from . import guard
+from . import forecast, guard
 from .reasons import MOST_PERCENT
 
 QUALITY_UNKNOWN = "model quality was not checked: hasten verify does that"
@@ -34,6 +36,8 @@ def conclusion_words(result: TuneResult) -> str:
         return _not_checked_words(verdict)
     if found.code == "unsure" and found.unsure is not None:
         return _unsure_words(found.unsure)
+    if found.code == "longer run" and found.run is not None and result.measured is not None:
+        return _longer_words(found.run, result.measured)
     resolution = _resolution_words(found.resolution) if found.resolution is not None else ""
     if found.code == "nothing faster":
         more = f". Not all {kept}" if kept else ""
@@ -55,6 +59,13 @@ def _not_checked_words(verdict: GuardVerdict) -> str:
     return (
         reasons[0] if verdict.why_not == "budget" else f"accuracy could not be checked: {'; '.join(reasons)}"
     )
+
+
+def _longer_words(found: RunForecast, measured: Ratio) -> str:
+    """With the parts of a run, as these show where its time would go."""
+    times = f"its steps train {1 / measured.value:.2f} times faster"
+    advice = "Leave out what costs that: name the others, each by --only"
+    return f"{times}, but {forecast.longer_words(found)}. {advice}"
 
 
 def _resolution_words(found: Resolution) -> str:

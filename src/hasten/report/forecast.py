@@ -69,6 +69,12 @@ def forecast_lines(found: RunForecast, tune_seconds: float) -> list[str]:
     return lines
 
 
+def longer_words(found: RunForecast) -> str:
+    """That a run would take longer under the plan, and where."""
+    what = _before_and_after(found).replace("A run", "a run").replace("An epoch", "an epoch")
+    return f"{what} ({_parts_words(found.parts)})"
+
+
 def _assumed(codes: Sequence[Assumed]) -> list[str]:
     """What is assumed of the ends of epochs is one clause, in the place of the first of them."""
     ends = [_ENDS[code] for code in codes if code in _ENDS]

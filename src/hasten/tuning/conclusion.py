@@ -29,6 +29,7 @@ from ..records.phases import samples_per_step, timed_step_seconds
 from ..records.plan import BASELINE, Plan
 from ..records.reasons import WhyNot
 from ..records.result import START, Refused, Tried, TuneResult
+from ..records.run_forecast import RunForecast
 from ..records.run_pace import TunedPace
 from ..records.trial import Ratio, Trial
 from ..records.verdict import GuardVerdict, Shortfall, TooLittleTime
@@ -115,11 +116,13 @@ def _of_the_moment(plan: Plan, facts: Facts) -> list[Caution]:
     return [Caution("fewer threads")] if fewer and waiting_threads(facts) is not None else []
 
 
-def conclude(found: Found) -> TuneResult:
-    """The result of a tune."""
+def conclude(found: Found, longer: RunForecast | None = None) -> TuneResult:
+    """The result of a tune. ``longer``: a run under the plan, which is sure to take longer than a plain one.
+    Then the plan is not given: outside of the steps that were compared, it costs more than it saves.
+    """
     trial, verdict, observation = found.trial, found.verdict, found.facts.observation
     guarded = verdict is not None and verdict.passed
-    claimed = guarded and trial is not None and may_be_claimed(trial)
+    claimed = guarded and trial is not None and may_be_claimed(trial) and longer is None
     unchecked = trial is None and verdict is not None and verdict.unchecked
     seconds, samples = _plain_seconds(observation, trial), samples_per_step(observation)
     ratio = stated(trial) if trial is not None and claimed else None
@@ -128,7 +131,7 @@ def conclude(found: Found) -> TuneResult:
     late = [Refused(name, (WhyNot("no time", budget=enough),)) for name, enough in found.untried.items()]
     return TuneResult(
         outcome="gain" if claimed else "not-checked" if unchecked else "no-gain",
-        reason=_reason(found, claimed),
+        reason=Conclusion("longer run", run=longer) if longer is not None else _reason(found, claimed),
         plan=plan,
         speedup=ratio.inverted() if ratio is not None else None,
         ratio=ratio,

@@ -53,7 +53,7 @@ from .progress import Progress
 from .recording import LoggedBench, new_journal, not_written_down, written_down
 from .remembering import RememberingBench
 from .request import TuneRequest
-from .run_evidence import forecast_of
+from .run_evidence import with_forecast
 from .search import Search
 from .search_time import SearchTime
 from .starting_sooner import StartingSooner
@@ -103,16 +103,15 @@ def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic
                     *while_tuning(begun, vitals_of(machine), found.facts.observation, found.trial),
                     *outside_caution(trials.written_outside),
                 )
+                found = replace(found, warnings=warnings)
                 result = replace(
-                    conclude(replace(found, warnings=warnings)),
+                    conclude(found),
                     tune_seconds=budget.spent,
                     nproc=request.nproc,
                     backend=request.backend,
                     sources=sources.digests(),
                 )
-                if found.ends is not None and result.plan:
-                    told = forecast_of(result, found.trial, found.ends, own() or 0.0)
-                    result = replace(result, forecast=told)
+                result = with_forecast(found, result, own)
                 result = written_down(journal, result, workspace.journal_path)
             if result.outcome != "not-checked":
                 save_plan(workspace, result)

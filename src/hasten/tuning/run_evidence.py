@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ..bench.comparing.epoch_ends import EpochEnds, Kind
@@ -12,10 +12,29 @@ from ..records.result import TuneResult
 from ..records.run_forecast import Assumed, RunForecast, RunLength, Span
 from ..records.trial import Ratio, Trial
 from ..records.whole_run import WatchedRun
+from .conclusion import Found, conclude
 from .run_ends import Between, Ends, Tail, between_part
 from .run_forecast import Measured, Slower, forecast
 from .run_length import length_of
 from .run_paces import EVEN, Paces, paces_of
+
+
+def with_forecast(found: Found, result: TuneResult, own_start: Callable[[], float | None]) -> TuneResult:
+    """``result`` with what it means for a run. Without its plan where a run under it is sure to take longer.
+    ``own_start``: as in ``forecast_of``, or None.
+    """
+    if found.ends is None or not result.plan:
+        return result
+    told = forecast_of(result, found.trial, found.ends, own_start() or 0.0)
+    if told is None or not told.is_slower:
+        return replace(result, forecast=told)
+    return replace(
+        conclude(found, longer=told),
+        tune_seconds=result.tune_seconds,
+        nproc=result.nproc,
+        backend=result.backend,
+        sources=result.sources,
+    )
 
 
 def forecast_of(
