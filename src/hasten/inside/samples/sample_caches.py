@@ -36,6 +36,7 @@ _LEAST_SPARED = 0.05  # of the time of making samples: not worth trying below, i
 _FIRST_STEPS = 5  # in which a plan is put in force that a process began with
 _WORTH_LEAVING = 2.0  # seconds of making samples, from which on other processes of a tune are spared them
 _COLD_BYTES = 2**20  # read from a disk meanwhile, from which on making samples took longer than it will again
+_MANY = 4  # data sets that are looked at when they are first read
 _TIMES = 2  # looks at a data set without success, after which it is not looked at again
 
 
@@ -67,6 +68,8 @@ class SampleCaches:
         self._disproved: Living[_Disproved] = Living()  # by the data set behind torch's Subsets
         # with the dataset's state when it was last in use
         self._kept: Living[tuple[Cache, object]] = Living(lambda kept: self._gone(kept[0]))
+        self._looked_at = 0  # how many were
+        self._passes: Living[int] = Living()  # that began over a data set
         self._read_for: Living[int] = Living()  # how many optimizers had been made when it was read last
         self._of_gone = 0, 0  # counts of dropped caches
         self.saved_later: dict[str, float] = {}  # seconds, by later processes of a tune; for each technique
@@ -104,6 +107,7 @@ class SampleCaches:
     def _look_when_passes_begin(self) -> None:
         def beginning(original: Call) -> Call:
             def __iter__(loader: DataLoader[object]) -> object:
+                self._passes.put(loader.dataset, 1 + (self._passes.get(loader.dataset) or 0))
                 cache = self._caches.get(loader.dataset)
                 if cache is not None:
                     cache.look_again()
@@ -127,8 +131,10 @@ class SampleCaches:
         self._caches.clear()
 
     def get(self, dataset: object) -> Cache | None:
-        """The dataset's cache; None if its samples must not be kept."""
-        if dataset not in self._caches and dataset not in self._why_not:
+        """The dataset's cache; None if its samples must not be kept, or not yet."""
+        known = dataset in self._caches or dataset in self._why_not
+        if not (known or self._waits(dataset)):
+            self._looked_at += 1
             cache = self._known_reason(dataset) or self._prove(dataset)
             if isinstance(cache, str):
                 self._why_not.put(dataset, cache)
@@ -138,6 +144,12 @@ class SampleCaches:
         if self._read_for.get(dataset) != self._training.optimizers_added:
             self._read_for.put(dataset, self._training.optimizers_added)
         return self._caches.get(dataset)
+
+    def _waits(self, dataset: object) -> bool:
+        """Whether it is left alone until it is read again: where data sets come and go, such as one for each
+        client of federated learning and each evaluation, looking at one takes longer than reading it once.
+        """
+        return self._looked_at >= _MANY and (self._passes.get(dataset) or 0) < 2
 
     def counts(self) -> tuple[int, int]:
         """Samples that came from memory, and samples that were made, in all."""
