@@ -489,10 +489,8 @@ class Noisy(Rows):
         return row + torch.rand(3) if self.noise else row, label, name
 
 
-def test_what_was_found_of_a_dataset_is_not_asked_again(
-    seams: Seams, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """When another model comes the technique is switched on anew, and each fold has a Subset of its own."""
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The data sets whose samples are drawn again, from now on, to see whether they are the same."""
     asked: list[object] = []
 
     def counted(torch: Any, dataset: Any, length: int) -> Any:
@@ -500,6 +498,14 @@ def test_what_was_found_of_a_dataset_is_not_asked_again(
         return prove_deterministic(torch, dataset, length)
 
     monkeypatch.setattr(sample_caches, "prove_deterministic", counted)
+    return asked
+
+
+def test_what_was_found_of_a_dataset_is_not_asked_again(
+    seams: Seams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When another model comes the technique is switched on anew, and each fold has a Subset of its own."""
+    asked = looked_at(monkeypatch)
     caches, dataset = SampleCaches.of(Training(torch, seams, 2**32)), Noisy()
 
     def found(one: Any) -> bool:
@@ -520,13 +526,7 @@ def test_of_data_sets_that_come_and_go_those_are_looked_at_that_are_read_again(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Federated learning has one for each client: to look at 330 of them took 50 s of a run of 20 s."""
-    asked: list[object] = []
-
-    def counted(torch: Any, dataset: Any, length: int) -> Any:
-        asked.append(dataset)
-        return prove_deterministic(torch, dataset, length)
-
-    monkeypatch.setattr(sample_caches, "prove_deterministic", counted)
+    asked = looked_at(monkeypatch)
     watched.switch_on(Rows())
     clients = [Rows() for _ in range(9)]
     for client in clients:

@@ -9,8 +9,9 @@ All samples are made before the first step; if that takes long, forked processes
 (``forked_filling``). When it helps: reading, decoding or transforming takes long. When it hurts: memory is
 short, or the script draws other samples for each epoch. Where that is seen, the data set is left alone, and
 where it is changed between its loader's making and the first batch, as long as no second epoch was seen.
-Loaders with worker processes are left alone: forked workers would share the pages of samples made before they
-start, but the first epoch's workers start before the first training step.
+Where many data sets come and go, from the fifth on one is kept once it is read for the second time. Loaders
+with worker processes are left alone: forked workers would share the pages of samples made before they start,
+but the first epoch's workers start before the first training step.
 
 Source: https://docs.pytorch.org/docs/stable/data.html#map-style-datasets
 """
