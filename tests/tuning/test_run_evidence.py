@@ -127,8 +127,9 @@ def test_no_plan_is_given_under_which_a_run_is_sure_to_take_longer() -> None:
 
 
 def test_a_run_that_may_take_longer_is_no_reason_to_give_no_plan() -> None:
-    result = with_ends(0.05)
+    result = with_ends(0.065)
     assert result.forecast is not None
+    assert result.forecast.saved.value < 0 < result.forecast.saved.high
     assert (result.forecast.is_faster, result.forecast.is_slower) == (False, False)
     assert result.plan == PLAN
 

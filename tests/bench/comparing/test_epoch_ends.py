@@ -309,3 +309,14 @@ def test_a_planned_length_is_believed_until_something_else_is_seen() -> None:
     early.script_ended(10)
     early.script_ended(20)
     assert early.planned_steps is None, "it stops early, each time elsewhere"
+
+
+def test_the_end_of_a_changed_training_is_not_known_by_the_scripts_length() -> None:
+    """Twice as large batches make half as many steps."""
+    larger = Plan({"batch_size": {"factor": 2}})
+    ends = EpochEnds(RHYTHM, script_steps=50)
+    for plan in (FAST, larger):
+        ends.note(plan, epochs(3, 10), 0)
+        ends.note_tail(plan, step())
+    assert ends.end_known(BASELINE, FAST, within=51)
+    assert not ends.end_known(larger, larger.adding("bf16", {}), within=51)

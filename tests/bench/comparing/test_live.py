@@ -207,6 +207,16 @@ def test_a_process_is_not_trained_to_an_end_that_is_known() -> None:
     assert [len(worker.history) for worker in trials.workers] == [trials.length, *[17 + 4 * BLOCK] * 4]
 
 
+def test_a_process_is_trained_to_an_end_at_which_a_comparison_just_fits() -> None:
+    trials = PaperTrials(effects={"bf16": 0.5}, length=17 + 8 * BLOCK, rest=AFTER)
+    bench_over(trials).compare(BASELINE, FAST, 0.0)
+    assert [len(worker.history) for worker in trials.workers] == [
+        trials.length,
+        trials.length,
+        17 + 4 * BLOCK,
+    ]
+
+
 def test_an_end_is_seen_once_under_the_plans_that_are_compared() -> None:
     trials = PaperTrials(effects={"bf16": 0.5}, length=17 + 6 * BLOCK + 5, rest=AFTER)
     bench = bench_over(trials)

@@ -68,3 +68,10 @@ def test_other_arrays_are_not_taken_for_one_number(kind: type, tmp_path: Path) -
     array = np.load(tmp_path / "rows.npy", mmap_mode="r") if kind is np.memmap else np.ones((3, 2)).view(kind)
     with pytest.raises(Unstorable):
         encode((1, array))
+
+
+@pytest.mark.parametrize("sample", ["text", b"bytes", torch.ones(3), 7])
+def test_a_sample_that_is_cut_short_is_none(sample: Any) -> None:
+    layout, body = encode(sample)
+    with pytest.raises(ValueError, match="the sample is cut short"):
+        decode(torch, layout, memoryview(bytearray(body[:-1])), copied=True)

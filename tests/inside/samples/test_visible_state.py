@@ -272,6 +272,15 @@ def test_what_rows_hold_besides_paths_and_plain_values_is_looked_into(row: tuple
     assert difference(before, visible_state(data)) == "SimpleNamespace.held"
 
 
+def test_objects_in_rows_are_looked_into() -> None:
+    rows = [(Path("a"), Transform()) for _ in range(300)]
+    data = SimpleNamespace(held=rows)
+    before = visible_state(data)
+    assert visible_state(data) == before
+    rows[200][1].size = 448
+    assert difference(before, visible_state(data)) == "SimpleNamespace.held"
+
+
 def test_rows_of_too_many_bytes_are_not_read_whole() -> None:
     row = (Path("a" * 100_000), 3)
     assert rows_digest([row] * 100) is not None
