@@ -119,7 +119,8 @@ def test_no_plan_is_given_under_which_a_run_is_sure_to_take_longer() -> None:
     assert (longer.outcome, longer.plan, longer.forecast, longer.speedup) == ("no-gain", BASELINE, None, None)
     assert (longer.tune_seconds, longer.nproc, longer.sources) == (100.0, 3, SOURCES)
     assert conclusion_words(longer) == (
-        "its steps train 2.00 times faster, but a run with these arguments (400 steps): 6.4 s before, about "
+        "what was compared trains 2.00 times faster in fresh processes, but a run with these arguments (400 "
+        "steps): 6.4 s before, about "
         "44.0 s (33.9 to 54.1) under the plan (start 2.0 s -> 2.0 s; steps 4.0 s -> 2.0 s; evaluations and "
         "new epochs 400 ms -> 40.0 s). Leave out what costs that: name the others, each by --only"
     )

@@ -109,7 +109,8 @@ class Training:
 
     def evaluates(self) -> bool:
         """Whether all trained modules are in eval mode; not before the first of them is called."""
-        return bool(self.trained_roots()) and self.in_eval()
+        trained = self.trained_roots()
+        return bool(trained) and not any(root.training for root in trained)
 
     @property
     def optimizers(self) -> list[Optimizer]:

@@ -71,8 +71,8 @@ def forecast_lines(found: RunForecast, tune_seconds: float) -> list[str]:
 
 def longer_words(found: RunForecast) -> str:
     """That a run would take longer under the plan, and where."""
-    what = _before_and_after(found).replace("A run", "a run").replace("An epoch", "an epoch")
-    return f"{what} ({_parts_words(found.parts)})"
+    what = _before_and_after(found)
+    return f"{what[0].lower()}{what[1:]} ({_parts_words(found.parts)})"
 
 
 def _assumed(codes: Sequence[Assumed]) -> list[str]:

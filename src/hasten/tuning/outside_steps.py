@@ -102,14 +102,15 @@ def grown_large(candidates: Sequence[Candidate], step: float) -> list[Candidate]
 
 
 def seen_again(
-    comparisons: Comparisons, unseen: Sequence[Candidate], step: float, last: bool
+    comparisons: Comparisons, candidates: Sequence[Candidate], step: float, last: bool
 ) -> list[Candidate]:
-    """Of those whose part of the run was not seen: what takes a good share of it by now, and is seen in that
-    share of the time left. In half of it, where these are the ``last`` that may be compared.
+    """Of those that were put off, as their part of the run was not seen: what takes a good share of it by
+    now, and is seen in that share of the time left. In half of it, where these are the ``last`` that may be
+    compared.
     """
     return [
         one
-        for one in grown_large(unseen, step)
+        for one in grown_large(candidates, step)
         if comparisons.look_again(
             one.technique.name, _LAST_LOOK if last else share_of_faster(one.share or 0.0, step)
         )

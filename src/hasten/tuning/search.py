@@ -42,7 +42,7 @@ class Search:
         self._steadying: set[str] = set()  # names of what is on from the start, before it has gained anything
         self._starts: list[Candidate] = []  # what shortens the start, and was not tried yet
         self._displaced: set[str] = set()  # of those, what made room for something else
-        self._unseen: list[Candidate] = []  # what is for parts of a run that were not seen so far
+        self._outside: list[Candidate] = []  # what is for other parts of a run than steps
         self._slow: list[Candidate] = []  # what is slow to set up: its other settings are tried last
         self._catalog: dict[str, type[Technique]] = dict(CATALOG)
 
@@ -63,6 +63,7 @@ class Search:
         steadying = [candidate for candidate in candidates if candidate.technique.steadies]
         joint = [c for c in candidates if c.technique.jointly and not c.technique.steadies]
         climbing = [c for c in candidates if not c.technique.steadies and c not in joint]
+        self._outside = outside
         outside = self._tried_by_themselves(outside, [*climbing, *joint])
         self.found = BASELINE
         left = [candidate.technique.name for candidate in (*candidates, *outside)]
@@ -112,8 +113,6 @@ class Search:
     ) -> list[Candidate]:
         """Try what speeds up a large part of the run against the baseline; returns what is left to try."""
         worth = weighed(self.comparisons, outside) if outside else []
-        known = {candidate.technique.name for candidate in worth}
-        self._unseen = [candidate for candidate in outside if candidate.technique.name not in known]
         first = large(self.comparisons, worth, of_steps)
         for position, candidate in enumerate(first):
             share = (candidate.share or 0.0) / (len(first) - position)
@@ -126,9 +125,7 @@ class Search:
         like what was tried by itself; returns what is left to try. What was not seen before is looked for
         again, for longer; where it comes ``last``, no other comparison of whole processes follows.
         """
-        again = seen_again(self.comparisons, self._unseen, self._bounds.step, last)
-        self._unseen = [candidate for candidate in self._unseen if candidate not in again]
-        outside = [*outside, *again]
+        outside = [*outside, *seen_again(self.comparisons, self._outside, self._bounds.step, last)]
         steps, grown = self.found, grown_large(outside, self._bounds.step)
         for candidate in grown:
             share = share_of_faster(candidate.share or 0.0, self._bounds.step)

@@ -9,7 +9,9 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-disable, enable, freeze, is_enabled = gc.disable, gc.enable, gc.freeze, gc.isenabled
+collect, disable, enable, is_enabled = gc.collect, gc.disable, gc.enable, gc.isenabled
+freeze, unfreeze, get_freeze_count = gc.freeze, gc.unfreeze, gc.get_freeze_count
+get_objects, set_threshold, get_threshold = gc.get_objects, gc.set_threshold, gc.get_threshold
 
 
 @contextmanager

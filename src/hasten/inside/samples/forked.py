@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import fcntl
-import gc
 import os
 import signal
 import stat
 import sys
 from contextlib import suppress
 from types import ModuleType
+
+from ..process import collector
 
 turned_aside: list[int] = []  # descriptors of files that the script writes to, in a child
 
@@ -19,7 +20,7 @@ def be_quiet_and_single(torch: ModuleType) -> None:
     a loader's worker, uses one thread: OpenMP does not survive a fork. Its garbage collector leaves alone
     what was there before: to look at it would copy every page of it.
     """
-    gc.freeze()
+    collector.freeze()
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)

@@ -7,7 +7,6 @@ making a sample does not count, nor do warnings, which Python shows once for eac
 
 from __future__ import annotations
 
-import gc
 import io
 import os
 import sys
@@ -15,6 +14,7 @@ import warnings
 from contextlib import suppress
 from typing import Any
 
+from ..process import collector
 from . import forked
 
 
@@ -30,9 +30,9 @@ class OutputWatch:
         for number in (1, 2, *forked.turned_aside):
             os.dup2(self._output, number)
         if forked.turned_aside:
-            gc.unfreeze()  # what is frozen is not listed
+            collector.unfreeze()  # what is frozen is not listed
             kinds = (io.BufferedWriter, io.TextIOWrapper)
-            self._buffers += [one for one in gc.get_objects() if type(one) in kinds]
+            self._buffers += [one for one in collector.get_objects() if type(one) in kinds]
         self.begin()
 
     def begin(self) -> None:

@@ -26,12 +26,12 @@ from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..observing.uses import FINALIZES
+from ..process import collector
 from ..process.finalizers import tracked_objects, with_finalizers
 from ..seams import Call
 from ..training import NotApplicable, Training
 from .base import Technique, conflicting
 
-_freeze, _unfreeze, _get_freeze_count = gc.freeze, gc.unfreeze, gc.get_freeze_count
 _WAITS = "something made before torch was imported is finalized when it is collected"
 
 
@@ -63,12 +63,12 @@ class FrozenImports(Technique):
             raise NotApplicable("Python without its global lock collects in another way")
         if not gc.isenabled():
             raise NotApplicable("the script has switched the collector off")
-        if _get_freeze_count():
+        if collector.get_freeze_count():
             raise NotApplicable("the script has frozen objects itself")
         if waits := with_finalizers(tracked_objects()):
             raise NotApplicable(f"{_WAITS}: {waits}")
-        _freeze()
-        self._frozen = _get_freeze_count()
+        collector.freeze()
+        self._frozen = collector.get_freeze_count()
         seams = training.seams
         for name in ("get_objects", "get_referrers"):
             seams.replace(gc, name, self._seen_whole)
@@ -96,7 +96,7 @@ class FrozenImports(Technique):
     def _thaw(self) -> None:
         if self._frozen and os.getpid() == self._home:  # children may have frozen more
             self._frozen = 0
-            _unfreeze()
+            collector.unfreeze()
 
     def install(self, training: Training, settings: Settings) -> None:
         if self._at_first_step is None:

@@ -37,6 +37,7 @@ from ...records.thresholds import LEAST_SHARE
 from ...records.trial import Proof
 from ...records.whole_run import breakdown_of
 from ...saying import say
+from ..process.collector import without_collections
 from ..process.forked_children import freeze_again
 from ..seams import Call
 from ..training import NotApplicable, Training
@@ -117,7 +118,7 @@ class GcControl(Technique):
         seams.replace(DataLoader, "__iter__", self._at_epoch_turns)
 
     def _in_child(self) -> None:
-        with self._collector.resting():
+        with without_collections():
             self._collector.give_back()
             freeze_again()
 

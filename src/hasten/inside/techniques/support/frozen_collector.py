@@ -1,5 +1,5 @@
 """Python's garbage collector with old objects frozen and without full collections, and what those would have
-been. Its functions are saved from before anything replaced them.
+been.
 """
 
 from __future__ import annotations
@@ -9,14 +9,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from ...process import collector
+
 OLD = 2  # the generation of old objects
 _NEVER = 2**31 - 1
 _COUNTED_EACH = 4
-
-_collect, _get_objects = gc.collect, gc.get_objects
-_freeze, _unfreeze, _get_freeze_count = gc.freeze, gc.unfreeze, gc.get_freeze_count
-_disable, _enable = gc.disable, gc.enable
-_set_threshold, _get_threshold = gc.set_threshold, gc.get_threshold
 
 
 class FrozenCollector:
@@ -31,24 +28,24 @@ class FrozenCollector:
         self.in_force = False
         self.put_off = self.objects = 0
         self.collected_at = self.seconds = 0.0
-        self._thresholds = _get_threshold()
+        self._thresholds = collector.get_threshold()
         self._frozen = 0
         self._middle = self._becoming_old = self._became_old = 0
 
     @property
     def thresholds(self) -> tuple[int, int, int]:
         """The thresholds as the script sees them."""
-        return self._thresholds if self.in_force else _get_threshold()
+        return self._thresholds if self.in_force else collector.get_threshold()
 
     def take_over(self) -> None:
         """Collect everything once, freeze it, and let no full collection come."""
-        self._thresholds = _get_threshold()
+        self._thresholds = collector.get_threshold()
         self.collect()
-        _freeze()
+        collector.freeze()
         young, middle, _ = self._thresholds
-        _set_threshold(young, middle, _NEVER)
+        collector.set_threshold(young, middle, _NEVER)
         self.in_force = True
-        self.objects = self._frozen = _get_freeze_count()
+        self.objects = self._frozen = collector.get_freeze_count()
         gc.callbacks.append(self._collected)
 
     def give_back(self) -> None:
@@ -58,36 +55,25 @@ class FrozenCollector:
         self.in_force = False
         with suppress(ValueError):  # the script may have cleared them
             gc.callbacks.remove(self._collected)
-        _unfreeze()
-        _set_threshold(*self._thresholds)
+        collector.unfreeze()
+        collector.set_threshold(*self._thresholds)
 
     @contextmanager
     def thawed(self) -> Iterator[None]:
         """A context as if nothing were frozen."""
         frozen = self.in_force
         if frozen:
-            _unfreeze()
+            collector.unfreeze()
         try:
             yield
         finally:
             if frozen and self.in_force:
-                _freeze()
-
-    @contextmanager
-    def resting(self) -> Iterator[None]:
-        """A context within which Python collects nothing."""
-        enabled = gc.isenabled()
-        _disable()
-        try:
-            yield
-        finally:
-            if enabled:
-                _enable()
+                collector.freeze()
 
     def collect(self) -> None:
         """Collect everything that is not frozen."""
         began = time.monotonic()
-        _collect()
+        collector.collect()
         self.collected_at = time.monotonic()
         self.seconds = self.collected_at - began
 
@@ -99,7 +85,7 @@ class FrozenCollector:
         counts = self._middle % _COUNTED_EACH == 0
         if phase == "start":
             if counts:
-                self._becoming_old = sum(len(_get_objects(generation=young)) for young in range(OLD))
+                self._becoming_old = sum(len(collector.get_objects(generation=young)) for young in range(OLD))
             return
         if counts:
             self._becoming_old = max(0, self._becoming_old - info["collected"])
@@ -107,5 +93,5 @@ class FrozenCollector:
         self._became_old += self._becoming_old
         if self._middle > self._thresholds[OLD] and self._became_old > self.objects / 4:
             self.put_off += 1
-            self.objects = self._frozen + len(_get_objects(generation=OLD))
+            self.objects = self._frozen + len(collector.get_objects(generation=OLD))
             self._middle = self._became_old = 0
