@@ -10,14 +10,17 @@ NEWEST_PYTHON ?= python3.13
 
 unexport PYTHONDONTWRITEBYTECODE  # without compiled modules each of a test's processes takes longer to start
 
-.PHONY: demo test test-machines test-ray test-thorough test-oldest test-newest lint bench bench-quick bench-truth compatibility clean
+.PHONY: demo test suite test-machines test-ray test-thorough test-oldest test-newest lint style types bench bench-quick bench-truth compatibility clean
 
 demo: $(VENV)/.with-examples  ## tune a real example on real data, then train under the plan
 	$(BIN)/hasten demo
 
-test: lint  ## everything that must hold before a change lands
-	$(BIN)/python -m tests.once_more -n 4 --dist worksteal --durations=20 $(APART)
+test: style  ## everything that must hold before a change lands
+	$(MAKE) --no-print-directory --jobs 2 types suite
 	$(BIN)/python -m tests.once_more --durations=20 tests/tuning/test_real_tunes.py
+
+suite: $(VENV)/.with-dev
+	$(BIN)/python -m tests.once_more -n 4 --dist worksteal --durations=20 $(APART)
 
 test-thorough: lint  ## and what takes long and seldom finds what the others miss (about an hour)
 	$(BIN)/python -m tests.once_more -n 3 --dist worksteal --thorough $(APART)
@@ -57,9 +60,13 @@ endef
 	.venv-newest/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@
 
-lint: $(VENV)/.with-dev
+lint: style types
+
+style: $(VENV)/.with-dev
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
+
+types: $(VENV)/.with-dev
 	$(BIN)/mypy
 
 bench: $(VENV)/.with-dev  ## measure what the documents claim, and say what differs here; raw numbers go to benchmarks/results

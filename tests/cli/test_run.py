@@ -6,15 +6,10 @@ import json
 import shutil
 import signal
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from hasten.inside.techniques.bf16 import Bf16
-from hasten.machine import this_machine
-from hasten.records.facts import Facts
-
-from ..bench.made_up import observation
+from ..machine.processors import bf16_refused_here
 from ..patience import PATIENCE_SECONDS
 from ..quickly import quickly
 from .conftest import Project
@@ -210,11 +205,6 @@ def run_tiny_cnn(project: Project, *options: str) -> subprocess.CompletedProcess
     project.write("tiny.py", TINY_CNN)
     project.write(".hasten/tiny/plan.toml", PLAN)
     return project.hasten("run", *options, "tiny.py")
-
-
-def bf16_refused_here() -> list[str]:
-    """By this machine, for a network in float32."""
-    return Bf16.refuse(Facts(this_machine(Path("/")), observation()))
 
 
 @pytest.mark.skipif(bool(bf16_refused_here()), reason="this CPU has no bfloat16 instructions")

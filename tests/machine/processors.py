@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+from hasten.inside.techniques.bf16 import Bf16
+from hasten.machine import this_machine
+from hasten.records.facts import Facts
+
+from ..bench.made_up import observation
 
 _AVX512 = ("avx2", "avx512f", "avx512dq", "avx512bw", "avx512vl")
 
@@ -28,3 +35,8 @@ PROCESSORS: dict[str, dict[str, Any]] = {
     "Apple M1": {"system": "Darwin", "architecture": "arm64", "cpu_flags": (), "libc": ""},
 }
 """What differs from the machine of tests/techniques/made_up.py."""
+
+
+def bf16_refused_here() -> list[str]:
+    """By this machine, for a network in float32."""
+    return Bf16.refuse(Facts(this_machine(Path("/")), observation()))

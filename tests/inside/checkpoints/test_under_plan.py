@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from ...machine.processors import bf16_refused_here
 from .restarting import SCRIPT, continued, ended, kept, killed
 from .test_restart import assert_same_end, folders
 
 PICTURES = SCRIPT.parent / "pictures.py"
 STEPS = 64
-ALL = ("bf16", "channels_last", "fused_optimizer", "dataset_in_ram", "batched_fetch", "evaluation_in_ram")
+PRECISION = () if bf16_refused_here() else ("bf16",)
+ALL = (*PRECISION, "channels_last", "fused_optimizer", "dataset_in_ram", "batched_fetch", "evaluation_in_ram")
 
 
 def using(*techniques: str) -> list[str]:
