@@ -52,6 +52,7 @@ class Training:
         self.batch_providers: dict[str, BatchProvider] = {}
         self.evaluation_departures: dict[str, EvaluationDeparture] = {}  # of lowered evaluations
         self.before_passes: Callable[[], None] | None = None  # before each root's pass that records gradients
+        self.on_inputs: Callable[[object], None] | None = None  # what such a pass is given, by the script
         self.follow: ForwardWrapper | None = None  # who keeps checkpoints: around all that a root's pass does
         self.plays_back: Callable[[], bool] = bool  # a restarted script, to its step
         self.aside: Callable[[], AbstractContextManager[None]] = nullcontext  # of no interest to that one

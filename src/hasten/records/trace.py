@@ -28,10 +28,10 @@ class Mode:
 @dataclass(frozen=True)
 class StepTrace:
     """One step. ``optimizer``: the one that ended it, -1 for none; ``batches``: digests of whole batches,
-    None if no process saw one; ``modes`` of each forward pass; ``rates``: learning rates, by optimizer;
-    ``streams``: a digest of all RNG states; ``printed``: lines with numbers, if the script evaluated before
-    this step; ``begins``: weights were loaded before it, or its optimizer stepped for the first time after
-    others had.
+    None if no process saw one; ``inputs``: of whole numbers that forward passes were given, if no loader made
+    a batch; ``modes`` of each forward pass; ``rates``: learning rates, by optimizer; ``streams``: a digest of
+    all RNG states; ``printed``: lines with numbers, if the script evaluated before this step; ``begins``:
+    weights were loaded before it, or its optimizer stepped for the first time after others had.
     """
 
     optimizer: int = 0
@@ -43,6 +43,7 @@ class StepTrace:
     losses: tuple[float, ...] = ()
     printed: tuple[str, ...] = ()
     begins: bool = False
+    inputs: tuple[str, ...] = ()
 
 
 Trace = Sequence[StepTrace]

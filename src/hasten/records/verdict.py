@@ -14,8 +14,8 @@ class Difference:
     """Something that must be equal in two trainings and was not, or that a training must have and had not.
 
     ``what``: "steps" (how many they took: ``counts``), "batches", "modes", "rates", "optimizer", "streams",
-    "samples", or "shape" (of the tensor ``name``); "losses" if some are missing, and "number" if the loss is
-    not one. ``step``: the first at which it differed, or was missing.
+    "inputs", "samples", or "shape" (of the tensor ``name``); "losses" if some are missing, and "number" if
+    the loss is not one. ``step``: the first at which it differed, or was missing.
     """
 
     what: str

@@ -15,6 +15,7 @@ _EQUAL = {
     "rates": "learning rates differ",
     "optimizer": "optimizers stepped in a different order",
     "streams": "different random numbers were drawn",
+    "inputs": "models were given different batches, which no loader made",
     "samples": "an epoch had different samples",
     "losses": "losses are missing",
 }
@@ -44,7 +45,7 @@ _ADVICE = {
     "noise": "The training does not bear so much rounding: look for what comes close to dividing by zero, or "
     "to a matrix that is not positive definite.",
     "unrepeatable": "Two runs from one seed must be equal: look for what ignores the seed (the "
-    "clock, uuid, os.urandom), or runs in threads.",
+    "clock, uuid, os.urandom), or runs in threads or processes of its own.",
     "no losses": "hasten sees the loss that backward() is called on: it must exist, and be a number.",
     "budget": "Tune again with a longer --budget, or when the machine is less busy.",
     "idle": "Leave it out, or let the script train long enough for it to take effect.",

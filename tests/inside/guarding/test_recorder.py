@@ -239,6 +239,53 @@ def test_batches_belong_to_the_step_that_they_came_for(session: Session) -> None
     assert third == ()
 
 
+class Reads(Net):
+    def forward(self, inputs: Any) -> torch.Tensor:
+        rows, _, scale = inputs["rows"], inputs["counts"], inputs["scale"]
+        out: torch.Tensor = self.layer(torch.as_tensor(rows).float() * scale)
+        return out
+
+
+def inputs_of(session: Session, *batches: dict[str, Any]) -> list[tuple[str, ...]]:
+    model = Reads()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for batch in batches:
+        model(batch).sum().backward()
+        optimizer.step()
+    return [step.inputs for step in session.recorder.trace()]
+
+
+def test_what_models_are_given_without_a_loader_is_written_down(session: Session) -> None:
+    """Whole numbers, in tensors and arrays: what is computed from weights seldom is one."""
+    batch = {"rows": torch.ones(2, 4, dtype=torch.int64), "counts": np.arange(3), "scale": torch.ones(1)}
+
+    def cut(root: nn.Module, call: Any, args: Any, kwargs: Any) -> object:
+        return call({**args[0], "rows": args[0]["rows"][:1]})
+
+    session.training.forward_wrappers["cuts"] = cut
+    first, same, scaled, *others = inputs_of(
+        session,
+        batch,
+        {**batch},
+        {**batch, "scale": torch.zeros(1)},
+        {**batch, "rows": 2 * torch.ones(2, 4, dtype=torch.int64)},
+        {**batch, "rows": torch.ones(3, 4, dtype=torch.int64)},
+        {**batch, "counts": np.arange(1, 4)},
+    )
+    assert len(first) == 2
+    assert first == same == scaled
+    assert len({first, *others}) == 4
+
+
+def test_what_comes_from_a_loader_is_no_input_of_the_scripts_own(session: Session) -> None:
+    model = Reads()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for (rows,) in DataLoader(TensorDataset(torch.ones(4, 4, dtype=torch.int64)), batch_size=2):
+        model({"rows": rows, "counts": None, "scale": 1.0}).sum().backward()
+        optimizer.step()
+    assert [(step.inputs, len(step.batches or ())) for step in session.recorder.trace()] == [((), 1)] * 2
+
+
 def test_train_and_eval_flags_are_told_apart(session: Session) -> None:
     model, _ = train(1)
     model.eval()

@@ -25,7 +25,8 @@ from ..workers.worker import Worker
 from .amplified import More, by_more_baselines
 from .checked_steps import MOST_AT_ONCE, Check, Watched, started, watch
 from .departures import gradient_departures
-from .judging import apart_before, steps_to_leave, verdict_on
+from .judging import apart_before, steps_to_leave
+from .own_batches import verdict_on
 from .single_steps import ROUNDING, TURNED
 from .unchecked import not_checked, unless_idle
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _WORD = 8  # bytes
 _BLOCK = 2**16  # numbers drawn from one seed, so that a longer row begins with a shorter one's
+_WHOLE = ("b", "i", "u")  # kinds of NumPy's
 _HALF = 32  # bits: a change of the highest bit of a word alone must reach others, too
 
 _Drawn = tuple["Tensor", "Tensor"]
@@ -81,6 +82,24 @@ def feed(digest: hashlib.blake2b, value: Any, sums: dict[int, list[int]] | None 
         digest.update(repr(value).encode())
     else:
         digest.update(type(value).__name__.encode())
+
+
+def of_whole_numbers(value: Any) -> list[str]:
+    """A digest of each tensor and NumPy array of whole numbers in nested lists, tuples and dicts: what is
+    computed from weights, which rounding changes, seldom is one.
+    """
+    if isinstance(value, Mapping):
+        return [digest for one in value.values() for digest in of_whole_numbers(one)]
+    if isinstance(value, (list, tuple)):
+        return [digest for one in value for digest in of_whole_numbers(one)]
+    is_tensor = hasattr(value, "element_size")
+    if is_tensor and (value.is_floating_point() or value.is_complex()):
+        return []
+    if is_tensor or getattr(getattr(value, "dtype", None), "kind", "") in _WHOLE:
+        digest = hashlib.blake2b(digest_size=12)
+        feed(digest, value)
+        return [digest.hexdigest()]
+    return []
 
 
 def _row_kind(tensor: Tensor) -> bytes:

@@ -16,7 +16,7 @@ from ..random_state import fingerprint
 from ..samples.dataset_traits import length_of
 from ..seams import Args, Call, Kwargs
 from ..training import Training
-from .digests import Digests
+from .digests import Digests, of_whole_numbers
 from .evaluation_prints import Printed
 
 if TYPE_CHECKING:
@@ -34,12 +34,14 @@ class Recorder:
         self._samples: list[BatchTrace] = []
         self._epochs: weakref.WeakKeyDictionary[LoaderIterator, int] = weakref.WeakKeyDictionary()
         self._epochs_begun = 0
+        self._inputs: list[str] = []
         self._modes: list[Mode] = []
         self._steps: list[StepTrace] = []
         self._printed = Printed(training.seams)
         self._optimizers: set[int] = set()  # serials of those that have stepped
         self._loaded = False  # weights of a trained model were loaded since the last step
         training.forward_wrappers["recorder"] = self._forward
+        training.on_inputs = self._inputs_came
         training.seams.replace(training.torch.nn.Module, "load_state_dict", self._around_load)
 
     def batch_came(self, batch: object, iterator: LoaderIterator | None = None) -> None:
@@ -52,6 +54,11 @@ class Recorder:
                 self._epochs_begun += 1
             known = length_of(iterator) if reads_indices(iterator) else None  # a stream's length is a guess
             self._samples.append(BatchTrace(self._epochs[iterator], known, digests.of_samples()))
+
+    def _inputs_came(self, inputs: object) -> None:
+        """Note what a pass was given, where no loader made this step's batch."""
+        if not self._batches:
+            self._inputs += of_whole_numbers(inputs)
 
     def _forward(self, root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
         otherwise = tuple(name for name, module in root.named_modules() if module.training != root.training)
@@ -81,6 +88,7 @@ class Recorder:
                 optimizer=step.optimizer,
                 batches=tuple(self._batches),
                 samples=tuple(self._samples),
+                inputs=tuple(self._inputs),
                 modes=tuple(self._modes),
                 rates=tuple(
                     tuple(float(group["lr"]) for group in optimizer.param_groups if "lr" in group)
@@ -93,7 +101,7 @@ class Recorder:
             )
         )
         self._printed.forget()
-        self._batches, self._samples, self._modes = [], [], []
+        self._batches, self._samples, self._inputs, self._modes = [], [], [], []
 
     def _random_state(self) -> object:
         """The RNG states; with ranks, the shared ones, which are those that one process has."""

@@ -54,6 +54,8 @@ class ForwardSlot(CallSlot):
                 self._loaders.batch_went_in(trains)
                 if training.before_passes is not None:
                     training.before_passes()
+                if training.on_inputs is not None:
+                    training.on_inputs((args, kwargs))
                 if not (trains or training.is_untrained(root)):
                     training.records_evaluations = True
                 if self._padding.wants_more:
