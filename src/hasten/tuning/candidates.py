@@ -17,7 +17,6 @@ from ..records.reasons import WhyNot
 from ..records.result import Refused
 from ..records.technique_list import Entry, Listing
 from ..records.thresholds import LARGE_SHARE, LEAST_SHARE
-from ..records.waiting import waiting_threads
 from ..records.whole_run import Breakdown, breakdown_of
 from .bounds import Bounds
 from .candidate import Candidate
@@ -35,9 +34,10 @@ def choose(
     ruled_out: Mapping[str, str] | None = None,
     within: frozenset[str] = frozenset(),
 ) -> tuple[list[Candidate], list[Refused]]:
-    """Candidates in the order to try them, and what was refused with its reasons. ``ruled_out``: techniques
-    not to be tried, whatever was observed, each with the one reason to report. ``within``: parts of a run
-    that belong to each step.
+    """Candidates in the order to try them, and what was refused with its reasons. Another number of threads
+    comes first where the wrong one takes much of a step: all other comparisons take as much longer with it.
+    ``ruled_out``: techniques not to be tried, whatever was observed, each with the one reason to report.
+    ``within``: parts of a run that belong to each step.
     """
     accepted: list[type[Technique]] = []
     bounds = Bounds.seen(facts, within)
@@ -70,10 +70,15 @@ def choose(
     shares = {technique.name: share_of(technique, facts, within) for technique in accepted}
     early = {name for name, share in shares.items() if (share or 0.0) >= LARGE_START}
     in_turn = sorted(accepted, key=lambda one: _turn(one, causes, any(carried[one.name])))
+    at_once: list[type[Technique]] = [
+        one for one in in_turn if one is Threads and _cures(one, causes) >= LARGE_SHARE
+    ]
+    later = _with_starts_in_place([one for one in in_turn if one not in at_once], early)
     candidates = [
         _candidate(one, facts, _allowed(risk, one, facts), carried[one.name], names, shares[one.name], within)
-        for one in _with_starts_in_place(in_turn, early)
+        for one in (*at_once, *later)
     ]
+    candidates = [replace(one, first=one.technique in at_once) for one in candidates]
     return candidates, refused
 
 
@@ -102,8 +107,7 @@ def _candidate(
     ]
     all_carried = frozenset(name for some in carried for name in some)
     chosen, gains_with = [options[n] for n in order], technique.gains_with(facts)
-    first = technique is Threads and waiting_threads(facts) is not None
-    return Candidate(technique, chosen, together_with, share, gains_with, all_carried, first, within)
+    return Candidate(technique, chosen, together_with, share, gains_with, all_carried, within=within)
 
 
 def _carried(
@@ -241,6 +245,11 @@ def _needs_processes(technique: type[Technique]) -> bool:
     return technique.scope != "live" and "steps" in technique.parts and not technique.steadies
 
 
+def _cures(technique: type[Technique], causes: Sequence[Cause]) -> float:
+    """The share of what it may shorten, at most."""
+    return max((cause.share for cause in causes if technique.name in cause.techniques), default=0.0)
+
+
 def _turn(
     technique: type[Technique], causes: Sequence[Cause], carries: bool
 ) -> tuple[bool, int, float, bool, bool, int]:
@@ -249,8 +258,7 @@ def _turn(
     cause, after what is live for that cause; what ``carries`` others comes before others like it, which may
     exclude those.
     """
-    shares = [cause.share for cause in causes if technique.name in cause.techniques]
-    share, largest = max(shares, default=0.0), max((cause.share for cause in causes), default=0.0)
+    share, largest = _cures(technique, causes), max((cause.share for cause in causes), default=0.0)
     fresh = technique.scope != "live"
     late = fresh and (share < largest or share < LARGE_SHARE)
     slow = technique.slow_to_set_up + 2 * technique.slow_to_show
