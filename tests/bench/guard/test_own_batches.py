@@ -95,12 +95,17 @@ def test_a_plan_under_which_losses_agree_all_the_same_passes() -> None:
     assert judged(trained(noise=FLOAT32), candidate).passed
 
 
+@pytest.mark.parametrize("parts_at", [5, LONG])
+@pytest.mark.parametrize("before", [0, 2])
 @pytest.mark.parametrize("other", [StepTrace(streams="other"), StepTrace(batches=("other",))])
-def test_a_plan_that_draws_or_reads_something_else_is_to_blame(other: StepTrace) -> None:
-    candidate = trained(LONG)
-    early = candidate.trace[LONG - 3]
-    early = replace(early, streams=other.streams or early.streams, batches=other.batches or early.batches)
-    candidate.trace = [*candidate.trace[: LONG - 3], early, *candidate.trace[LONG - 2 :]]
+def test_a_plan_that_draws_or_reads_something_else_is_to_blame(
+    other: StepTrace, before: int, parts_at: int
+) -> None:
+    """In the step in which batches part, or ``before`` it."""
+    candidate, at = trained(parts_at), parts_at - before - 1
+    one = candidate.trace[at]
+    one = replace(one, streams=other.streams or one.streams, batches=other.batches or one.batches)
+    candidate.trace = [*candidate.trace[:at], one, *candidate.trace[at + 1 :]]
     assert judged(trained(noise=FLOAT32), candidate).accuracy == "not held"
 
 

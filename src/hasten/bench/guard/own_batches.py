@@ -42,7 +42,7 @@ def verdict_on(
 
 def _step_they_part(reference: Trace, others: Sequence[Trace]) -> int | None:
     """The first step in which one of ``others`` was given whole numbers that the reference was not, while
-    random streams and loaders' batches were the same until then; None if there is none.
+    random streams and loaders' batches were the same, in it, too; None if there is none.
     """
     found = [step for one in others if (step := _parts(reference, one)) is not None]
     return min(found, default=None)
@@ -50,10 +50,10 @@ def _step_they_part(reference: Trace, others: Sequence[Trace]) -> int | None:
 
 def _parts(a: Trace, b: Trace) -> int | None:
     for step, (x, y) in enumerate(zip(a, b, strict=False), 1):
-        if x.inputs != y.inputs:
-            return step
         if (x.streams, x.batches) != (y.streams, y.batches):
             return None
+        if x.inputs != y.inputs:
+            return step
     return None
 
 
