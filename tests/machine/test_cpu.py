@@ -133,6 +133,25 @@ def test_model_is_one_name_for_equal_cpus_with_single_blanks(record: Record) -> 
     assert cpu.model(record(two_sockets())) == "Intel(R) Xeon(R) Platinum 8480+"
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("AMD EPYC", "AMD EPYC (family 25 model 1)"),
+        ("Intel(R) Xeon(R) CPU @ 2.20GHz", "Intel(R) Xeon(R) CPU @ 2.20GHz (family 25 model 1)"),
+        ("AMD EPYC 7763 64-Core Processor", "AMD EPYC 7763 64-Core Processor"),
+        ("Intel(R) Core(TM) i7-8650U CPU @ 1.90GHz", "Intel(R) Core(TM) i7-8650U CPU @ 1.90GHz"),
+    ],
+)
+def test_a_name_that_hides_the_generation_is_completed(record: Record, name: str, told: str) -> None:
+    """One "AMD EPYC" had bfloat16 instructions and another had none: one plan was for both."""
+    named = "processor\t: 0\ncpu family\t: 25\nmodel\t\t: 1\nmodel name\t: " + name + "\n"
+    assert cpu.model(record({"proc/cpuinfo": named})) == told
+
+
+def test_a_name_without_numbers_stays_as_it_is(record: Record) -> None:
+    assert cpu.model(record({"proc/cpuinfo": "processor\t: 0\nmodel name\t: AMD EPYC\n"})) == "AMD EPYC"
+
+
 def test_flags_that_matter_are_kept_in_the_order_of_the_list(record: Record) -> None:
     assert cpu.flags(record(two_sockets())) == ("avx2", "avx512f", "avx512_bf16", "amx_tile", "amx_bf16")
 

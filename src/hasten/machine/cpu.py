@@ -158,6 +158,17 @@ def _processors(root: Path) -> list[dict[str, str]]:
 
 def _name(processor: dict[str, str]) -> str:
     if "model name" in processor:
-        return " ".join(processor["model name"].split())
+        name = " ".join(processor["model name"].split())
+        return name if _tells_generation(name) else f"{name}{_generation(processor)}"
     midr = processor.get("CPU implementer", ""), processor.get("CPU part", "")
     return _ARM_CORES.get(midr) or (f"ARM {midr[0]}:{midr[1]}" if all(midr) else "")
+
+
+def _tells_generation(name: str) -> bool:
+    """Hosts of virtual machines may call all generations "AMD EPYC" or "Intel(R) Xeon(R) CPU @ 2.20GHz"."""
+    return any(map(str.isdigit, name.partition("@")[0]))
+
+
+def _generation(processor: dict[str, str]) -> str:
+    family, model = processor.get("cpu family", ""), processor.get("model", "")
+    return f" (family {family} model {model})" if family and model else ""
