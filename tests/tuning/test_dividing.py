@@ -118,10 +118,11 @@ def test_it_is_longer_where_half_is_too_short_for_an_honest_answer(request_of: T
     ("start", "comparison", "most", "before", "search"),
     [
         (2.0, 5.0, 600.0, None, None),
-        (2.0, 30.0, 600.0, None, 192.0),
+        (2.0, 20.0, 600.0, None, 142.0),
+        (2.0, 35.0, 600.0, None, 175.0),
         (2.0, 90.0, 600.0, None, 200.0),
         (6.0, 5.0, 600.0, None, 147.0),
-        (20.0, 5.0, 600.0, None, 200.0),
+        (9.0, 5.0, 600.0, None, 150.0),
         (6.0, 90.0, 0.0, None, None),  # somebody named the budget
         (6.0, 90.0, 600.0, 400.0, None),  # its comparisons are known
     ],

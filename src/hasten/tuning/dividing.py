@@ -26,8 +26,9 @@ _GROWN = 1.3  # times the shortest honest tune: what a budget that nobody named 
 _SUGGESTED = 1.5
 _SEARCH_SECONDS = 110.0  # that the search has in a budget that nobody named
 _COMPARISONS = 5.0  # live ones that it has time for, where steps are slow
-_PAIRS = 10.0  # of fresh processes likewise, where the start is slow
-_SLOW_SEARCH_SECONDS = 200.0  # that these get together, at most
+_SLOW_SEARCH_SECONDS = 200.0  # that these get, at most
+_PAIRS = 10.0  # of fresh processes that it has time for in addition, where the start is slow
+_SLOW_STARTS_SECONDS = 150.0  # that all these get, at most
 _OUTSIDE_SECONDS = 60.0  # in addition, where evaluation takes a good part: it is compared by long stretches
 _LITTLE = 0.05  # of the budget, that the confirmation or the search may have less than foreseen
 _TENS = 10.0  # a budget grows by so many seconds
@@ -64,8 +65,11 @@ class Allowance:
             self._for_search, self._searched_on = 0.0, True
         budget.divide(observation, bench.pairs.steps_needed, bench, bench.begins)
         if self._for_search:
-            slow = _COMPARISONS * bench.foreseen(BASELINE, BASELINE) + _PAIRS * budget.costs.pair
-            self._for_search = max(_SEARCH_SECONDS, min(slow, _SLOW_SEARCH_SECONDS))
+            live = _COMPARISONS * bench.foreseen(BASELINE, BASELINE)
+            both = live + _PAIRS * budget.costs.pair
+            self._for_search = max(
+                _SEARCH_SECONDS, min(live, _SLOW_SEARCH_SECONDS), min(both, _SLOW_STARTS_SECONDS)
+            )
         enough = _enough(budget, observation, self._for_search)
         grown = max(budget.least, min(enough, request.budget_most))
         if budget.seconds < grown <= request.budget_most:
